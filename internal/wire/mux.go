@@ -1,0 +1,87 @@
+package wire
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/hashicorp/yamux"
+)
+
+// Mux is many connections over one: both ends serve HTTP and dial on it.
+type Mux struct{ s *yamux.Session }
+
+// MuxConfig tunes a session for a virtio-serial port (or any pipe).
+func muxConfig() *yamux.Config {
+	c := yamux.DefaultConfig()
+	c.EnableKeepAlive = false // a stopped VM is not a dead one; its owner knows
+	c.MaxStreamWindowSize = 4 << 20
+	c.StreamOpenTimeout = 30 * time.Second
+	c.StreamCloseTimeout = 30 * time.Second
+	c.ConnectionWriteTimeout = 30 * time.Second
+	c.LogOutput = io.Discard
+	return c
+}
+
+// NewMux starts a session on rwc, which it owns. Exactly one end is the client.
+func NewMux(rwc io.ReadWriteCloser, client bool) (*Mux, error) {
+	var s *yamux.Session
+	var err error
+	if client {
+		s, err = yamux.Client(rwc, muxConfig())
+	} else {
+		s, err = yamux.Server(rwc, muxConfig())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Mux{s}, nil
+}
+
+// Dial opens a connection to the other end.
+func (m *Mux) Dial(ctx context.Context) (net.Conn, error) {
+	type result struct {
+		c   net.Conn
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		c, err := m.s.Open()
+		done <- result{c, err}
+	}()
+	select {
+	case r := <-done:
+		return r.c, r.err
+	case <-ctx.Done():
+		go func() {
+			if r := <-done; r.c != nil {
+				r.c.Close()
+			}
+		}()
+		return nil, ctx.Err()
+	}
+}
+
+// Listener accepts what the other end dials.
+func (m *Mux) Listener() net.Listener { return m.s }
+
+// Transport is an HTTP transport whose requests go to the other end.
+func (m *Mux) Transport() *http.Transport {
+	return &http.Transport{
+		DialContext:            func(ctx context.Context, _, _ string) (net.Conn, error) { return m.Dial(ctx) },
+		DisableCompression:     true,
+		MaxIdleConnsPerHost:    4,
+		IdleConnTimeout:        time.Minute,
+		MaxResponseHeaderBytes: 16 << 10,
+		ReadBufferSize:         MaxFrame,
+		WriteBufferSize:        MaxFrame,
+	}
+}
+
+// Done is closed when the session has ended.
+func (m *Mux) Done() <-chan struct{} { return m.s.CloseChan() }
+
+// Close ends the session and everything on it.
+func (m *Mux) Close() error { return m.s.Close() }
