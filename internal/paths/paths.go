@@ -1,7 +1,9 @@
 // Package paths builds every path that Rigs uses on disk, in one place.
 //
-// There are two roots. The data directory holds what outlives a server: images,
-// templates, the database. The runtime directory holds sockets and the disks of
+// There are three roots. The cache holds what can be made again and is the same for
+// every server of a host: images, kernels, templates; it is the data directory
+// unless a setting says otherwise. The data directory holds what outlives a server, the
+// database above all. The runtime directory holds sockets and the disks of
 // running rigs, is 0700, and has a short name because the path of a Unix socket
 // is limited to 104 bytes on some systems. It is derived from the data
 // directory, so two data directories never share one.
@@ -25,6 +27,7 @@ const MaxSocket = 103
 // Layout is where one server keeps its things. Make it with New.
 type Layout struct {
 	data    string
+	cache   string
 	runtime string
 }
 
@@ -39,7 +42,18 @@ func New(dataDir string) (Layout, error) {
 		abs = real
 	}
 	sum := sha256.Sum256([]byte(abs))
-	return Layout{data: abs, runtime: filepath.Join(runtimeBase(), "rigs-"+hex.EncodeToString(sum[:4]))}, nil
+	return Layout{data: abs, cache: abs, runtime: filepath.Join(runtimeBase(), "rigs-"+hex.EncodeToString(sum[:4]))}, nil
+}
+
+// WithCache returns the layout with images, kernels, templates and probes kept in
+// dir, which several servers may share.
+func (l Layout) WithCache(dir string) (Layout, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return Layout{}, fmt.Errorf("cache directory %q: %w", dir, err)
+	}
+	l.cache = abs
+	return l, nil
 }
 
 // DefaultDataDir is RIGS_HOME, or /var/lib/rigs for root, or
@@ -75,6 +89,9 @@ func runtimeBase() string {
 // Data is the data directory itself.
 func (l Layout) Data() string { return l.data }
 
+// Cache is the root of what can be made again.
+func (l Layout) Cache() string { return l.cache }
+
 // Lock is held by the one server of this data directory.
 func (l Layout) Lock() string { return filepath.Join(l.data, "server.lock") }
 
@@ -92,16 +109,16 @@ func (l Layout) ServerSocket() string { return filepath.Join(l.data, "rigs.sock"
 func (l Layout) ServerLog() string { return filepath.Join(l.data, "server.log") }
 
 // Images is the root of the image store (see internal/image).
-func (l Layout) Images() string { return filepath.Join(l.data, "images") }
+func (l Layout) Images() string { return filepath.Join(l.cache, "images") }
 
 // Kernels holds kernels and their modules, by digest.
-func (l Layout) Kernels() string { return filepath.Join(l.data, "kernels") }
+func (l Layout) Kernels() string { return filepath.Join(l.cache, "kernels") }
 
 // Probes caches what probing the host found.
-func (l Layout) Probes() string { return filepath.Join(l.data, "probes") }
+func (l Layout) Probes() string { return filepath.Join(l.cache, "probes") }
 
 // Templates holds one directory for each template, named by its key.
-func (l Layout) Templates() string { return filepath.Join(l.data, "templates") }
+func (l Layout) Templates() string { return filepath.Join(l.cache, "templates") }
 
 // Template is the directory of one template.
 func (l Layout) Template(key string) string { return filepath.Join(l.Templates(), key) }
