@@ -1,0 +1,133 @@
+# Rigs. The targets that people use:
+#
+#   make run     set this machine up, build, start the server, open a first rig
+#   make stop    stop the server that make run started, and every rig of it
+#   make test    everything: vet, lint, unit tests, real machines, the page
+#   make build   bin/rigs and bin/rigs-guest
+#   make bench   every number that docs/performance.md quotes
+#   make help    the rest
+#
+# TESTFLAGS is handed to every go test (make test-unit TESTFLAGS='-run Gate -v').
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+export PATH := $(PATH):/usr/sbin:/sbin
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+GOBUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false
+LDFLAGS := -s -w -X rigs/internal/cli.version=$(VERSION)
+# The guest binary carries no version of the checkout: templates are made again
+# whenever it changes, and a commit that does not touch it should not do that.
+GUEST_LDFLAGS := -s -w
+
+LINT := bin/golangci-lint
+PAGE := web/dist/index.html
+PAGE_SOURCES := $(shell find web -path web/node_modules -prune -o -path web/dist -prune -o -path web/test-results -prune -o -type f ! -name '*.go' -print 2>/dev/null)
+
+.PHONY: run stop test build bench clean help setup generate lint vet fmt page \
+	test-unit test-vm test-page test-cross test-generated clean-machine-test test-qemu binaries
+
+## run: set up, build, start the server in the background, open a first rig
+run:
+	@scripts/setup
+	@$(MAKE) -s build
+	@bin/rigs up
+
+## stop: stop that server and close its rigs
+stop:
+	@if [ -x bin/rigs ]; then bin/rigs down; else echo "nothing to stop: bin/rigs is not built"; fi
+
+## setup: only install what is missing
+setup:
+	@scripts/setup
+
+## build: the page, bin/rigs and bin/rigs-guest
+build: $(PAGE) binaries
+
+# go build knows best what is fresh.
+binaries:
+	@mkdir -p bin
+	$(GOBUILD) -ldflags '$(LDFLAGS)' -o bin/rigs ./cmd/rigs
+	GOOS=linux $(GOBUILD) -ldflags '$(GUEST_LDFLAGS)' -o bin/rigs-guest ./cmd/rigs-guest
+
+## page: the web page alone
+page: $(PAGE)
+
+$(PAGE): web/node_modules/.installed $(PAGE_SOURCES)
+	cd web && npm run --silent build
+	@touch $@
+
+web/node_modules/.installed: web/package.json web/package-lock.json
+	cd web && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+## generate: make generated code again
+generate: web/node_modules/.installed
+	go generate ./...
+	cd web && npm run --silent generate
+
+## lint: golangci-lint with the list in .golangci.yml
+lint: $(LINT)
+	$(LINT) run ./...
+
+# Built once, with the versions that tools/go.sum pins.
+$(LINT): tools/go.mod tools/go.sum
+	@mkdir -p bin
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -modfile=tools/go.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@touch $@
+
+fmt: $(LINT)
+	$(LINT) fmt ./...
+
+vet:
+	go vet ./...
+
+## test: everything; installs what it needs
+test:
+	@scripts/setup --tests
+	@scripts/test
+
+## test-unit: Go tests outside test/
+test-unit:
+	go test -p 2 $(TESTFLAGS) $$(go list ./... | grep -v -e '^rigs/test/' -e '^rigs/bench')
+
+## test-vm: the suites under test/, which start real machines
+test-vm: binaries
+	go test -p 1 -timeout 30m $(TESTFLAGS) ./test/...
+
+## test-page: the page, in a real browser
+test-page: build
+	cd web && npm test
+
+## test-cross: what must compile elsewhere
+test-cross:
+	GOOS=darwin GOARCH=arm64 go vet ./...
+	GOOS=linux GOARCH=arm64 go vet ./...
+
+## test-generated: generated code is what the generators make
+test-generated: web/node_modules/.installed
+	@scripts/check-generated
+
+## clean-machine-test: set up, build and run in a fresh Debian with empty caches
+clean-machine-test:
+	@scripts/clean-machine-test
+
+## test-qemu: boot and template suite against Debian 13's QEMU 10
+test-qemu:
+	@scripts/test-qemu
+
+## bench: measure
+bench: build
+	@scripts/setup --tests
+	go run ./bench $(BENCHFLAGS)
+
+## clean: what make build made
+clean:
+	rm -rf bin web/node_modules web/test-results
+	find web/dist -mindepth 1 ! -name .gitkeep -delete
+
+help:
+	@sed -n 's/^## /  make /p' Makefile
