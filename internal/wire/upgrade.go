@@ -57,7 +57,7 @@ func Dial(ctx context.Context, dial DialFunc, host, path string, header http.Hea
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	br := bufio.NewReaderSize(c, MaxFrame)
-	err = handshake(c, br, host, path, header)
+	err = handshake(ctx, c, br, host, path, header)
 	if !stop() {
 		err = errors.Join(ctx.Err(), err)
 	}
@@ -68,8 +68,8 @@ func Dial(ctx context.Context, dial DialFunc, host, path string, header http.Hea
 	return &bufferedConn{Conn: c, r: br}, nil
 }
 
-func handshake(c net.Conn, br *bufio.Reader, host, path string, header http.Header) error {
-	req, err := http.NewRequest(http.MethodGet, "http://"+host+path, nil)
+func handshake(ctx context.Context, c net.Conn, br *bufio.Reader, host, path string, header http.Header) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+host+path, nil)
 	if err != nil {
 		return err
 	}
