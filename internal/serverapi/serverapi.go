@@ -1,0 +1,182 @@
+// Package serverapi holds the shapes of the server's HTTP API that are its own:
+// what internal/rig, internal/guestapi and internal/keeperapi do not define
+// already. The server answers with them and the client decodes them;
+// docs/api.md lists the routes. The package imports only our vocabulary and
+// does no I/O.
+package serverapi
+
+import (
+	"time"
+
+	"rigs/internal/rig"
+)
+
+// SessionCookie is the name of the page's cookie.
+const SessionCookie = "rigs_session"
+
+// Default is the workspace, and the space, of whoever names none.
+const Default = "default"
+
+// Server is GET /v1/server.
+type Server struct {
+	Version   string        `json:"version"`
+	DataDir   string        `json:"dataDir"`
+	StartedAt time.Time     `json:"startedAt"`
+	Principal rig.Principal `json:"principal" doc:"Who the server takes the caller for"`
+}
+
+// SigninLink is a one-time address that signs a browser in.
+type SigninLink struct {
+	URL       string    `json:"url"`
+	ExpiresAt time.Time `json:"expiresAt"`
+}
+
+// Token is a bearer token without its secret.
+type Token struct {
+	ID         string            `json:"id"`
+	Name       string            `json:"name"`
+	Kind       rig.PrincipalKind `json:"kind" enum:"person,agent"`
+	CreatedAt  time.Time         `json:"createdAt"`
+	LastUsedAt time.Time         `json:"lastUsedAt,omitzero" doc:"To the minute"`
+	ExpiresAt  time.Time         `json:"expiresAt,omitzero"`
+}
+
+// NewToken asks for a token.
+type NewToken struct {
+	Name       string            `json:"name" minLength:"1" maxLength:"63" doc:"Name of the principal that bears it"`
+	Kind       rig.PrincipalKind `json:"kind" enum:"person,agent"`
+	TTLSeconds int64             `json:"ttlSeconds,omitempty" minimum:"1" maximum:"315360000" doc:"It is refused after this long; 0: never"`
+}
+
+// CreatedToken is a token with its secret, which is shown this once.
+type CreatedToken struct {
+	Token
+	Secret string `json:"token"`
+}
+
+// Tokens lists tokens.
+type Tokens struct {
+	Tokens []Token `json:"tokens"`
+}
+
+// Name names a new workspace or space.
+type Name struct {
+	Name string `json:"name" pattern:"^[a-z0-9][a-z0-9._-]{0,62}$" doc:"1 to 63 of a-z 0-9 . _ -, beginning with a letter or digit"`
+}
+
+// Workspace holds spaces.
+type Workspace struct {
+	Name      string    `json:"name"`
+	CreatedAt time.Time `json:"createdAt"`
+	Spaces    int       `json:"spaces" doc:"How many spaces it holds"`
+	Rigs      int       `json:"rigs" doc:"How many of its rigs are live"`
+}
+
+// Workspaces lists workspaces.
+type Workspaces struct {
+	Workspaces []Workspace `json:"workspaces"`
+}
+
+// Space holds rigs: a conversation, a pull request.
+type Space struct {
+	Name      string    `json:"name"`
+	Workspace string    `json:"workspace"`
+	CreatedAt time.Time `json:"createdAt"`
+	Rigs      int       `json:"rigs" doc:"How many of its rigs are live"`
+}
+
+// Spaces lists spaces.
+type Spaces struct {
+	Spaces []Space `json:"spaces"`
+}
+
+// Rigs lists rigs.
+type Rigs struct {
+	Rigs []rig.Rig `json:"rigs"`
+}
+
+// Image is an image definition and what was built from it.
+type Image struct {
+	Name      string        `json:"name"`
+	Digest    string        `json:"digest,omitempty"`
+	CreatedAt time.Time     `json:"createdAt,omitzero"`
+	SizeBytes int64         `json:"sizeBytes"`
+	Surfaces  []rig.Surface `json:"surfaces"`
+	Default   bool          `json:"default" doc:"The surface's own image, used when a Spec names none"`
+	State     string        `json:"state" enum:"ready,missing,corrupt"`
+	Detail    string        `json:"detail,omitempty"`
+}
+
+// Images lists images.
+type Images struct {
+	Images []Image `json:"images"`
+}
+
+// BuildImage asks for an image to be built.
+type BuildImage struct {
+	NoCache bool `json:"noCache,omitempty" doc:"Build even if the definition has not changed"`
+}
+
+// Template is a frozen machine that rigs are cloned from.
+type Template struct {
+	Key       string      `json:"key"`
+	Surface   rig.Surface `json:"surface"`
+	Engine    rig.Engine  `json:"engine,omitempty"`
+	Image     string      `json:"image"`
+	MemoryMB  int         `json:"memoryMB"`
+	VCPUs     int         `json:"vcpus"`
+	Accel     string      `json:"accel"`
+	CreatedAt time.Time   `json:"createdAt"`
+	SizeBytes int64       `json:"sizeBytes"`
+	State     string      `json:"state" enum:"ready,stale,corrupt"`
+	Detail    string      `json:"detail,omitempty"`
+}
+
+// Templates lists templates.
+type Templates struct {
+	Templates []Template `json:"templates"`
+}
+
+// MakeTemplate asks for a template.
+type MakeTemplate struct {
+	Surface  rig.Surface `json:"surface" enum:"terminal,browser,desktop,phone,mac"`
+	Engine   rig.Engine  `json:"engine,omitempty" enum:"chromium,firefox,webkit"`
+	Image    string      `json:"image,omitempty" maxLength:"256"`
+	MemoryMB int         `json:"memoryMB,omitempty" minimum:"0" maximum:"65536"`
+	VCPUs    int         `json:"vcpus,omitempty" minimum:"0" maximum:"64"`
+	Fresh    bool        `json:"fresh,omitempty" doc:"Make it again even if it is there"`
+}
+
+// Doctor is what this host can do, from trying.
+type Doctor struct {
+	Host     Host      `json:"host"`
+	Checks   []Check   `json:"checks"`
+	Surfaces []Surface `json:"surfaces"`
+}
+
+// Host describes the machine that the server runs on.
+type Host struct {
+	OS         string `json:"os"`
+	Arch       string `json:"arch"`
+	CPUs       int    `json:"cpus"`
+	MemoryMB   int    `json:"memoryMB"`
+	DiskFreeMB int    `json:"diskFreeMB"`
+}
+
+// Check is one thing that was tried.
+type Check struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail,omitempty"`
+	Fix    string `json:"fix,omitempty"`
+}
+
+// Surface says whether a surface can be had here.
+type Surface struct {
+	Surface rig.Surface `json:"surface"`
+	State   string      `json:"state" enum:"ready,missing,unsupported"`
+	Accel   string      `json:"accel,omitempty"`
+	Detail  string      `json:"detail,omitempty"`
+	Fix     string      `json:"fix,omitempty"`
+	Checks  []string    `json:"checks,omitempty"`
+}
