@@ -25,6 +25,7 @@ GUEST_LDFLAGS := -s -w
 
 LINT := bin/golangci-lint
 PAGE := web/dist/index.html
+NODE_MODULES := web/node_modules/.package-lock.json
 PAGE_SOURCES := $(shell find web -path web/node_modules -prune -o -path web/dist -prune -o -path web/test-results -prune -o -type f ! -name '*.go' -print 2>/dev/null)
 
 .PHONY: run stop test build bench clean help setup generate lint vet fmt page \
@@ -56,16 +57,17 @@ binaries:
 ## page: the web page alone
 page: $(PAGE)
 
-$(PAGE): web/node_modules/.installed $(PAGE_SOURCES)
+$(PAGE): $(NODE_MODULES) $(PAGE_SOURCES)
 	cd web && npm run --silent build
 	@touch $@
 
-web/node_modules/.installed: web/package.json web/package-lock.json
+# npm writes this file when it has installed everything.
+$(NODE_MODULES): web/package-lock.json
 	cd web && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
 ## generate: make generated code again
-generate: web/node_modules/.installed
+generate: $(NODE_MODULES)
 	go generate ./...
 	cd web && npm run --silent generate
 
@@ -108,7 +110,7 @@ test-cross:
 	GOOS=linux GOARCH=arm64 go vet ./...
 
 ## test-generated: generated code is what the generators make
-test-generated: web/node_modules/.installed
+test-generated: $(NODE_MODULES)
 	@scripts/check-generated
 
 ## clean-machine-test: set up, build and run in a fresh Debian with empty caches

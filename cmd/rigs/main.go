@@ -1,4 +1,12 @@
 // Command rigs is the server, the keeper and the command line of Rigs.
 package main
 
-func main() {}
+import (
+	"os"
+
+	"rigs/internal/cli"
+)
+
+func main() {
+	os.Exit(cli.Main(os.Args[1:]))
+}
