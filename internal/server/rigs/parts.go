@@ -1,0 +1,56 @@
+package rigs
+
+import (
+	"context"
+	"time"
+
+	"rigs/internal/keeperapi"
+	"rigs/internal/rig"
+	"rigs/internal/server/placement"
+)
+
+// Placement runs keepers; placement.Local is one.
+type Placement interface {
+	Start(ctx context.Context, cfg keeperapi.Config) (*placement.Keeper, error)
+	// End kills what is left of a rig's processes and removes its directories.
+	End(ctx context.Context, id string) error
+	// Resident is the measured memory of every rig's processes in bytes.
+	Resident() (map[string]int64, error)
+}
+
+// Prepared is everything that a machine is started from.
+type Prepared struct {
+	Image    string // reference with digest
+	Machine  keeperapi.Machine
+	Boot     keeperapi.BootFiles
+	Template string // directory; empty: boot from the image
+}
+
+// Preparer turns a specification into what a machine is started from. It may
+// take long, and says what it does. What cannot be had is a *rig.Problem.
+type Preparer interface {
+	Prepare(ctx context.Context, s rig.Spec, r rig.Resources, step func(rig.Step)) (Prepared, error)
+}
+
+// Policy knows egress patterns.
+type Policy interface {
+	Check(pattern string) error
+	Defaults(s rig.Surface) []string
+}
+
+// Store keeps rigs and spaces; store.Store is one.
+type Store interface {
+	PutRig(ctx context.Context, r rig.Rig) error
+	ClosedByPrefix(ctx context.Context, prefix string) ([]rig.Rig, error)
+	HasWorkspace(ctx context.Context, name string) (bool, error)
+	HasSpace(ctx context.Context, workspace, name string) (bool, error)
+	AddSpace(ctx context.Context, workspace, name string, at time.Time) error
+}
+
+// Metrics counts; metrics.Metrics does.
+type Metrics interface {
+	Opened(s rig.Surface)
+	Ready(s rig.Surface, boot string, d time.Duration)
+	Failed(s rig.Surface, c rig.Code)
+	Closed(s rig.Surface, r rig.CloseReason)
+}

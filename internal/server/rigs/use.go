@@ -1,0 +1,232 @@
+package rigs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"rigs/internal/rig"
+	"rigs/internal/server/placement"
+	"rigs/internal/wire"
+)
+
+// maxAnswer bounds a keeper's JSON answer, in bytes: an exec's two outputs in
+// base64, or an egress log.
+const maxAnswer = 8 << 20
+
+// Use is one use of a rig that is under way. It ends with Done.
+type Use struct {
+	Rig    rig.Rig
+	Keeper *placement.Keeper
+	e      *entry
+	kind   Kind
+}
+
+// Use begins a use of a rig: the one way to its keeper. A parked rig is woken
+// first. Until Done the rig counts as in use.
+func (m *Manager) Use(ctx context.Context, name, workspace string, kind Kind) (*Use, error) {
+	e, r, err := m.find(ctx, name, workspace)
+	if err != nil {
+		return nil, err
+	}
+	if e == nil {
+		return nil, unusable(&r)
+	}
+	e.mu.Lock()
+	if err := unusable(&e.r); err != nil {
+		e.mu.Unlock()
+		return nil, err
+	}
+	u := &Use{Keeper: e.keeper, e: e, kind: kind}
+	e.streams[kind]++
+	e.publish(rig.Event{Type: "rig"})
+	parked := e.r.Phase == rig.Parked
+	e.mu.Unlock()
+	if parked || !e.power.TryLock() {
+		err = e.wake(ctx) // also when it is being parked just now
+	} else {
+		e.power.Unlock()
+	}
+	if err == nil && u.Keeper == nil {
+		err = rig.Errorf(rig.CodeBackendFailure, "rig %s has no machine any more", r.ID)
+	}
+	if err != nil {
+		u.Done()
+		return nil, err
+	}
+	u.Rig = e.snapshot()
+	return u, nil
+}
+
+// Done ends the use.
+func (u *Use) Done() {
+	e := u.e
+	now := e.m.now()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.streams[u.kind]--; e.streams[u.kind] <= 0 {
+		delete(e.streams, u.kind)
+	}
+	e.lastUse = now
+	if e.r.Phase.Live() {
+		e.publish(rig.Event{Type: "rig"})
+	}
+}
+
+// Failed turns an error on the way to a keeper into one about the rig.
+func (u *Use) Failed(err error) error { return keeperError(u.Rig.ID, err) }
+
+func keeperError(id string, err error) error {
+	var p *rig.Problem
+	switch {
+	case err == nil, errors.As(err, &p):
+		return err
+	case errors.Is(err, context.Canceled):
+		return rig.Errorf(rig.CodeCanceled, "rig %s: the request was given up: %w", id, err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return rig.Errorf(rig.CodeTimeout, "rig %s: its machine did not answer in time: %w", id, err)
+	}
+	return rig.Errorf(rig.CodeBackendFailure, "rig %s: its machine does not answer: %w: see its state with 'rigs ls'", id, err)
+}
+
+// Ask sends a request to the keeper of a rig and decodes the answer into out.
+// It works on a parked rig and is not a use of it.
+func (m *Manager) Ask(ctx context.Context, name, workspace, method, path string, in, out any) error {
+	e, r, err := m.find(ctx, name, workspace)
+	if err != nil {
+		return err
+	}
+	if e == nil {
+		return unusable(&r)
+	}
+	e.mu.Lock()
+	err = unusable(&e.r)
+	k := e.keeper
+	e.mu.Unlock()
+	if err == nil && k == nil {
+		err = rig.Errorf(rig.CodeBackendFailure, "rig %s has no machine any more", r.ID)
+	}
+	if err != nil {
+		return err
+	}
+	return keeperError(r.ID, call(ctx, k, method, path, in, out))
+}
+
+// Call is Ask for a use that is under way.
+func (u *Use) Call(ctx context.Context, method, path string, in, out any) error {
+	return u.Failed(call(ctx, u.Keeper, method, path, in, out))
+}
+
+// call is one JSON request to a keeper.
+func call(ctx context.Context, k *placement.Keeper, method, path string, in, out any) error {
+	var body io.Reader
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return err
+		}
+		body = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://keeper"+path, body)
+	if err != nil {
+		return err
+	}
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	res, err := k.HTTP.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode >= 300 {
+		return wire.ReadProblem(res)
+	}
+	if out == nil {
+		_, err := io.Copy(io.Discard, io.LimitReader(res.Body, maxAnswer))
+		return err
+	}
+	if err := wire.ReadJSON(res.Body, maxAnswer, out); err != nil {
+		return rig.Errorf(rig.CodeBackendFailure, "rig %s: its keeper answered what the server does not understand: %w", k.ID, err)
+	}
+	return nil
+}
+
+// powerTimeout bounds stopping and starting a machine's processors.
+const powerTimeout = 10 * time.Second
+
+// Park stops a rig's processors. It is refused while the rig is in use.
+func (m *Manager) Park(ctx context.Context, name, workspace string) (rig.Rig, error) {
+	e, r, err := m.find(ctx, name, workspace)
+	if err != nil {
+		return r, err
+	}
+	if e == nil {
+		return r, unusable(&r)
+	}
+	err = e.park(ctx, nil)
+	return e.snapshot(), err
+}
+
+// Wake lets a parked rig go on.
+func (m *Manager) Wake(ctx context.Context, name, workspace string) (rig.Rig, error) {
+	e, r, err := m.find(ctx, name, workspace)
+	if err != nil {
+		return r, err
+	}
+	if e == nil {
+		return r, unusable(&r)
+	}
+	e.touch(m.now())
+	err = e.wake(ctx)
+	return e.snapshot(), err
+}
+
+// park stops the machine. With seen, only if it was not used since.
+func (e *entry) park(ctx context.Context, seen *time.Time) error {
+	e.power.Lock()
+	defer e.power.Unlock()
+	e.mu.Lock()
+	err := unusable(&e.r)
+	k, phase, busy, used := e.keeper, e.r.Phase, inUse(e.streams), seen != nil && !e.lastUse.Equal(*seen)
+	e.mu.Unlock()
+	switch {
+	case err != nil:
+		return err
+	case phase == rig.Parked || seen != nil && (used || len(busy) > 0):
+		return nil
+	case len(busy) > 0:
+		return rig.Errorf(rig.CodeConflict, "rig %s is in use (%s): it is not parked", k.ID, busy[0])
+	}
+	ctx, cancel := context.WithTimeout(ctx, powerTimeout)
+	defer cancel()
+	if err := call(ctx, k, http.MethodPost, "/v1/park", nil, nil); err != nil {
+		return keeperError(k.ID, err)
+	}
+	e.become(rig.Parked, nil)
+	return nil
+}
+
+// wake starts the machine, if it is parked.
+func (e *entry) wake(ctx context.Context) error {
+	e.power.Lock()
+	defer e.power.Unlock()
+	e.mu.Lock()
+	err := unusable(&e.r)
+	k, phase := e.keeper, e.r.Phase
+	e.mu.Unlock()
+	if err != nil || phase == rig.Ready {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, powerTimeout)
+	defer cancel()
+	if err := call(ctx, k, http.MethodPost, "/v1/wake", nil, nil); err != nil {
+		return keeperError(k.ID, err)
+	}
+	e.become(rig.Ready, nil)
+	return nil
+}
