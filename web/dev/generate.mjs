@@ -1,0 +1,14 @@
+// `npm run generate`: TypeScript types of the server's API from its OpenAPI description.
+import { existsSync, writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import openapi, { astToString } from "openapi-typescript";
+
+const source = new URL("../../client/openapi.json", import.meta.url);
+const target = fileURLToPath(new URL("../src/api/schema.ts", import.meta.url));
+
+if (!existsSync(source)) {
+  process.stderr.write("client/openapi.json is missing: make it with go generate ./...\n");
+  process.exit(1);
+}
+const ast = await openapi(source);
+writeFileSync(target, `// Generated from client/openapi.json by "npm run generate"; do not edit.\n\n${astToString(ast)}`);

@@ -1,0 +1,62 @@
+// Numbers and times in words for people, as pure functions.
+
+export function bytes(n: number): string {
+  const units = ["B", "KB", "MB", "GB", "TB"];
+  let i = 0;
+  while (n >= 1024 && i < units.length - 1) {
+    n /= 1024;
+    i++;
+  }
+  return `${i === 0 || n >= 100 ? Math.round(n) : n.toFixed(1)} ${units[i]}`;
+}
+
+export const megabytes = (mb: number): string => bytes(mb * 1024 * 1024);
+
+/** countdown writes a span of seconds with its two largest units: 7 h 59 min, 4 min 03 s, 12 s. */
+export function countdown(seconds: number): string {
+  const s = Math.max(0, Math.floor(seconds));
+  const two = (n: number) => String(n).padStart(2, "0");
+  if (s >= 86_400) return `${Math.floor(s / 86_400)} d ${Math.floor((s % 86_400) / 3600)} h`;
+  if (s >= 3600) return `${Math.floor(s / 3600)} h ${two(Math.floor((s % 3600) / 60))} min`;
+  if (s >= 60) return `${Math.floor(s / 60)} min ${two(s % 60)} s`;
+  return `${s} s`;
+}
+
+/** ago says how long before now a moment was. */
+export function ago(time: string, now: number): string {
+  const s = Math.floor((now - Date.parse(time)) / 1000);
+  if (!Number.isFinite(s)) return "at an unknown time";
+  if (s < 10) return "just now";
+  if (s < 60) return `${s} s ago`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ago`;
+  if (s < 86_400) return `${Math.floor(s / 3600)} h ago`;
+  return `${Math.floor(s / 86_400)} d ago`;
+}
+
+export const clock = (time: string): string => {
+  const d = new Date(time);
+  return Number.isNaN(d.getTime()) ? "–" : d.toLocaleTimeString("en-GB");
+};
+
+export const plural = (n: number, one: string, many = `${one}s`): string => `${n} ${n === 1 ? one : many}`;
+
+/** amount says how far a step is: 12.0 MB of 80.0 MB, 3 of 7 packages. */
+export function amount(done: number, total: number, unit: string | undefined): string {
+  if (unit === "bytes") return total > 0 ? `${bytes(done)} of ${bytes(total)}` : bytes(done);
+  const word = unit ?? "steps";
+  return total > 0 ? `${done} of ${total} ${word}` : `${done} ${word}`;
+}
+
+export interface ImageRef {
+  name: string;
+  digest: string;
+}
+
+/** imageRef splits terminal@sha256:… into its name and digest. */
+export function imageRef(ref: string): ImageRef {
+  const at = ref.indexOf("@");
+  return at < 0 ? { name: ref, digest: "" } : { name: ref.slice(0, at), digest: ref.slice(at + 1) };
+}
+
+/** shortDigest keeps what people compare by eye. */
+export const shortDigest = (digest: string): string => digest.replace(/^sha256:/, "").slice(0, 12);

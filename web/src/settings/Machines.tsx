@@ -1,0 +1,84 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+import { rigsQuery } from "../api/queries";
+import type { Rig } from "../api/types";
+import { countdown, megabytes } from "../format";
+import { phaseTone, phaseWord } from "../shell/phase";
+import { CloseDialog } from "../space/CloseDialog";
+import { surfaceTabs } from "../space/tabs";
+import { Button } from "../ui/Button";
+import { ErrorNote, Loading, Pill } from "../ui/Notes";
+import { useNow } from "../ui/useNow";
+
+/** Every machine of this server, whatever space it is in. */
+export function Machines() {
+  const rigs = useQuery(rigsQuery);
+  const now = useNow(1000);
+  const [closing, setClosing] = useState<Rig>();
+  const memory = (rigs.data ?? []).filter((r) => r.phase !== "failed").reduce((sum, r) => sum + r.resources.memoryMB, 0);
+  return (
+    <section aria-labelledby="run-title" className="block">
+      <div className="block-head">
+        <h3 id="run-title">Running machines</h3>
+        {memory > 0 && <span className="muted">{megabytes(memory)} at most in use</span>}
+      </div>
+      {rigs.isPending && <Loading what="Loading machines" />}
+      {rigs.error && <ErrorNote error={rigs.error} onRetry={() => void rigs.refetch()} />}
+      {rigs.data?.length === 0 && <p className="hint">None. Machines are started in a space, with Start the machine.</p>}
+      {rigs.data && rigs.data.length > 0 && (
+        <div className="table-wrap">
+          <table className="table">
+            <thead>
+              <tr>
+                <th scope="col">Machine</th>
+                <th scope="col">State</th>
+                <th scope="col">Memory</th>
+                <th scope="col">Closes in</th>
+                <th scope="col">In use by</th>
+                <th scope="col">
+                  <span className="sr-only">Actions</span>
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {rigs.data.map((r) => (
+                <tr key={r.id}>
+                  <th scope="row">
+                    <Place rig={r} />
+                  </th>
+                  <td>
+                    <Pill tone={phaseTone(r.phase)}>{phaseWord(r.phase)}</Pill>
+                  </td>
+                  <td>{megabytes(r.resources.memoryMB)}</td>
+                  <td>{r.phase === "failed" ? <span className="muted">–</span> : countdown((Date.parse(r.expiresAt) - now) / 1000)}</td>
+                  <td>{r.inUse?.join(", ") || <span className="muted">nobody</span>}</td>
+                  <td className="cell-actions">
+                    <Button small onClick={() => setClosing(r)} aria-label={`Close ${r.workspace}/${r.space}/${r.engine ?? r.surface}`}>
+                      Close
+                    </Button>
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {closing && <CloseDialog rig={closing} onClose={() => setClosing(undefined)} />}
+    </section>
+  );
+}
+
+function Place({ rig }: { rig: Rig }) {
+  const tab = surfaceTabs.find((t) => t.surface === rig.surface && ("engine" in t ? t.engine : undefined) === rig.engine)?.name ?? "terminal";
+  return (
+    <span className="place">
+      <Link to="/w/$workspace/$space" params={{ workspace: rig.workspace, space: rig.space }} search={{ tab }} className="row-link">
+        {rig.workspace}/{rig.space}
+      </Link>
+      <span className="muted">
+        {rig.engine ?? rig.surface} · <code>{rig.id}</code>
+      </span>
+    </span>
+  );
+}
