@@ -218,6 +218,7 @@ func TestSizes(t *testing.T) {
 		}
 	}
 }
+
 // kill sends this process a signal that the test has taken.
 func kill(t *testing.T, name string) {
 	t.Helper()

@@ -235,7 +235,7 @@ func (a *app) closeCmd() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "every live rig")
 	cmd.Flags().StringVar(&space, "space", "", "every live rig of this space")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one rig a line")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one value for each rig")
 	return cmd
 }
 
