@@ -1,0 +1,63 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"rigs/internal/rig"
+)
+
+// The framework's own errors are problems with our codes, too. It has one hook
+// for that, which is global.
+func init() { huma.NewError = newError }
+
+// codes are those of the statuses that the framework itself answers with.
+var codes = map[int]rig.Code{
+	http.StatusBadRequest: rig.CodeInvalidRequest, http.StatusUnprocessableEntity: rig.CodeInvalidRequest,
+	http.StatusUnsupportedMediaType: rig.CodeInvalidRequest, http.StatusNotAcceptable: rig.CodeInvalidRequest,
+	http.StatusRequestEntityTooLarge: rig.CodeTooLarge, http.StatusRequestTimeout: rig.CodeTimeout,
+	http.StatusNotFound: rig.CodeNotFound, http.StatusUnauthorized: rig.CodeUnauthenticated, http.StatusForbidden: rig.CodeForbidden,
+}
+
+func newError(status int, msg string, errs ...error) huma.StatusError {
+	for _, err := range errs {
+		var p *rig.Problem
+		if errors.As(err, &p) {
+			return p
+		}
+	}
+	code, ok := codes[status]
+	if !ok {
+		code = rig.CodeInternal
+	}
+	var p *rig.Problem
+	var details []string
+	field := ""
+	for _, err := range errs {
+		var d huma.ErrorDetailer
+		switch {
+		case err == nil:
+		case errors.As(err, &d):
+			ed := d.ErrorDetail()
+			at := strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(ed.Location, "body."), "query."), "path.")
+			if field == "" {
+				field = at
+			}
+			if at != "" {
+				at += ": "
+			}
+			details = append(details, at+ed.Message)
+		default:
+			details = append(details, err.Error())
+		}
+	}
+	if len(details) > 0 {
+		msg += ": " + strings.Join(details, "; ")
+	}
+	p = rig.Errorf(code, "%s", msg)
+	p.Field = field
+	return p
+}

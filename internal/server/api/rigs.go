@@ -1,0 +1,173 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"rigs/internal/guestapi"
+	"rigs/internal/keeperapi"
+	"rigs/internal/rig"
+	"rigs/internal/server/auth"
+	"rigs/internal/server/rigs"
+	"rigs/internal/serverapi"
+)
+
+// maxClosed is how many closed rigs a listing holds.
+const maxClosed = 500
+
+// askTimeout bounds a question to a keeper that takes no time of its own.
+const askTimeout = 15 * time.Second
+
+// closeWait bounds how long a request waits for a machine to be gone; the
+// machine's end is bounded more tightly itself.
+const closeWait = 30 * time.Second
+
+// rigIn names a rig.
+type rigIn struct {
+	Rig       string `path:"rig" maxLength:"160" doc:"Id, a unique prefix of it (3 characters at least), or SPACE/SURFACE[:ENGINE] with the slash as %2F"`
+	Workspace string `query:"workspace" maxLength:"63" doc:"Workspace of SPACE/SURFACE; default 'default'"`
+}
+
+func (a *API) rigRoutes() {
+	handle(a, route{method: "GET", path: "/v1/rigs", id: "listRigs", summary: "List rigs", tag: "rigs"}, a.listRigs)
+
+	type opened struct {
+		Status int
+		Body   rig.Rig
+	}
+	op := route{method: "POST", path: "/v1/rigs", id: "openRig", summary: "Begin a rig (201), or return the one that the space has (200)", tag: "rigs", status: http.StatusCreated, maxBody: 256 << 10}.operation()
+	schema := a.huma.OpenAPI().Components.Schemas.Schema(rigType, true, "Rig")
+	op.Responses = map[string]*huma.Response{"200": {Description: "The rig that the space has", Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}}
+	huma.Register(a.huma, op, func(ctx context.Context, in *struct{ Body rig.Spec }) (*opened, error) {
+		r, created, err := a.Rigs.Open(ctx, auth.From(ctx).Principal, in.Body)
+		if err != nil {
+			return nil, err
+		}
+		if created {
+			return &opened{http.StatusCreated, r}, nil
+		}
+		return &opened{http.StatusOK, r}, nil
+	})
+
+	handle(a, route{method: "GET", path: "/v1/rigs/{rig}", id: "getRig", summary: "A rig; with wait=ready, when it is not provisioning any more", tag: "rigs"},
+		func(ctx context.Context, in *struct {
+			rigIn
+			Wait           string `query:"wait" enum:"ready" doc:"Wait until the rig is not provisioning any more"`
+			TimeoutSeconds int    `query:"timeoutSeconds" default:"60" minimum:"1" maximum:"600" doc:"How long to wait; then the rig is returned as it is"`
+		}) (rig.Rig, error) {
+			if in.Wait == "" {
+				return a.Rigs.Get(ctx, in.Rig, in.Workspace)
+			}
+			ctx, cancel := context.WithTimeout(ctx, time.Duration(in.TimeoutSeconds)*time.Second)
+			defer cancel()
+			return a.Rigs.WaitReady(ctx, in.Rig, in.Workspace)
+		})
+	handle(a, route{method: "DELETE", path: "/v1/rigs/{rig}", id: "closeRig", summary: "Close a rig; the answer comes when its machine is gone", tag: "rigs"},
+		func(ctx context.Context, in *rigIn) (rig.Rig, error) {
+			// Closing goes on when the caller goes away; the answer is all that is lost.
+			ctx, cancel := context.WithTimeout(ctx, closeWait)
+			defer cancel()
+			return a.Rigs.Close(ctx, in.Rig, in.Workspace, rig.Requested)
+		})
+	handle(a, route{method: "POST", path: "/v1/rigs/{rig}/park", id: "parkRig", summary: "Stop a rig's processors; its memory stays", tag: "rigs"},
+		func(ctx context.Context, in *rigIn) (rig.Rig, error) { return a.Rigs.Park(ctx, in.Rig, in.Workspace) })
+	handle(a, route{method: "POST", path: "/v1/rigs/{rig}/wake", id: "wakeRig", summary: "Let a parked rig go on", tag: "rigs"},
+		func(ctx context.Context, in *rigIn) (rig.Rig, error) { return a.Rigs.Wake(ctx, in.Rig, in.Workspace) })
+	handle(a, route{method: "POST", path: "/v1/rigs/{rig}/exec", id: "execCollect", summary: "Run a command to its end and return its output", tag: "acting", maxBody: 2 << 20},
+		func(ctx context.Context, in *struct {
+			rigIn
+			Body keeperapi.ExecCollect
+		}) (keeperapi.ExecResult, error) {
+			var out keeperapi.ExecResult
+			u, err := a.Rigs.Use(ctx, in.Rig, in.Workspace, rigs.Exec)
+			if err != nil {
+				return out, err
+			}
+			defer u.Done()
+			return out, u.Call(ctx, http.MethodPost, "/v1/exec", in.Body, &out)
+		})
+	handle(a, route{method: "GET", path: "/v1/rigs/{rig}/stat", id: "statFile", summary: "Describe a file in a rig", tag: "files"},
+		func(ctx context.Context, in *struct {
+			rigIn
+			Path string `query:"path" required:"true" maxLength:"4096"`
+		}) (guestapi.FileInfo, error) {
+			var out guestapi.FileInfo
+			ctx, cancel := context.WithTimeout(ctx, askTimeout)
+			defer cancel()
+			u, err := a.Rigs.Use(ctx, in.Rig, in.Workspace, rigs.Files)
+			if err != nil {
+				return out, err
+			}
+			defer u.Done()
+			return out, u.Call(ctx, http.MethodGet, "/v1/stat?"+url.Values{"path": {in.Path}}.Encode(), nil, &out)
+		})
+
+	handle(a, route{method: "GET", path: "/v1/rigs/{rig}/egress", id: "getEgress", summary: "The patterns that a rig's gate admits", tag: "egress"},
+		func(ctx context.Context, in *rigIn) (keeperapi.EgressRules, error) {
+			var out keeperapi.EgressRules
+			return out, a.ask(ctx, in, http.MethodGet, "/v1/egress", nil, &out)
+		})
+	type changeIn struct {
+		rigIn
+		Body keeperapi.EgressChange
+	}
+	handle(a, route{method: "POST", path: "/v1/rigs/{rig}/egress/allow", id: "allowEgress", summary: "Admit a pattern", tag: "egress"},
+		func(ctx context.Context, in *changeIn) (keeperapi.EgressRules, error) {
+			var out keeperapi.EgressRules
+			return out, a.ask(ctx, &in.rigIn, http.MethodPost, "/v1/egress/allow", in.Body, &out)
+		})
+	handle(a, route{method: "POST", path: "/v1/rigs/{rig}/egress/deny", id: "denyEgress", summary: "Remove a pattern and close what only it admitted", tag: "egress"},
+		func(ctx context.Context, in *changeIn) (keeperapi.EgressRules, error) {
+			var out keeperapi.EgressRules
+			return out, a.ask(ctx, &in.rigIn, http.MethodPost, "/v1/egress/deny", in.Body, &out)
+		})
+	handle(a, route{method: "GET", path: "/v1/rigs/{rig}/egress/log", id: "getEgressLog", summary: "What the gate decided", tag: "egress"},
+		func(ctx context.Context, in *struct {
+			rigIn
+			After int64 `query:"after" minimum:"0" doc:"Only events with a higher number"`
+		}) (keeperapi.EgressLog, error) {
+			var out keeperapi.EgressLog
+			return out, a.ask(ctx, &in.rigIn, http.MethodGet, "/v1/egress/log?after="+strconv.FormatInt(in.After, 10), nil, &out)
+		})
+}
+
+func (a *API) ask(ctx context.Context, in *rigIn, method, path string, body, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	return a.Rigs.Ask(ctx, in.Rig, in.Workspace, method, path, body, out)
+}
+
+func (a *API) listRigs(ctx context.Context, in *struct {
+	Workspace string `query:"workspace" maxLength:"63" doc:"Only this workspace's"`
+	Space     string `query:"space" maxLength:"63" doc:"Only this space's"`
+	All       bool   `query:"all" doc:"Closed ones too, newest first"`
+}) (serverapi.Rigs, error) {
+	out := serverapi.Rigs{Rigs: a.Rigs.List(in.Workspace, in.Space)}
+	if !in.All {
+		return out, nil
+	}
+	closed, err := a.Store.ClosedRigs(ctx, in.Workspace, in.Space, maxClosed)
+	if err != nil {
+		return out, err
+	}
+	seen := map[string]bool{}
+	for i := range out.Rigs {
+		seen[out.Rigs[i].ID] = true
+	}
+	for i := range closed { // one that was closed between the two looks is in both
+		if !seen[closed[i].ID] {
+			out.Rigs = append(out.Rigs, closed[i])
+		}
+	}
+	slices.SortStableFunc(out.Rigs, func(x, y rig.Rig) int {
+		return cmp.Or(y.OpenedAt.Compare(x.OpenedAt), cmp.Compare(x.ID, y.ID))
+	})
+	return out, nil
+}
