@@ -38,7 +38,7 @@ export function StartPanel({ workspace, space, tab, start, starting, error }: Pr
         <span className="empty-icon">
           <Icon name={tab.icon} size={30} />
         </span>
-        <h2>{impossible ? `${tab.label} cannot run here yet` : `No ${tab.label.toLowerCase()} is running`}</h2>
+        <h2>{impossible ? `${tab.label} cannot run here` : `No ${tab.label.toLowerCase()} is running`}</h2>
         <p className="muted">{about[tab.surface]}</p>
         {doctor.isPending && <Loading what="Asking what this host can do" />}
         {doctor.error && <ErrorNote error={doctor.error} onRetry={() => void doctor.refetch()} />}

@@ -164,7 +164,7 @@ export function TerminalView({ rig }: { rig: Rig }) {
   };
 
   return (
-    <div className="terminal" data-region="terminal">
+    <div className="term-view" data-region="terminal">
       <div className="terminal-bar">
         <StateLine state={state} parked={rig.phase === "parked"} onRetry={() => stream.current?.retryNow()} />
         <span className="terminal-meta">

@@ -1,0 +1,44 @@
+import { describe, expect, it } from "vitest";
+import type { EgressEvent } from "./api/types";
+import { admitPattern, matches, reasonText, target } from "./egress";
+
+const event = (e: Partial<EgressEvent>): EgressEvent => ({ seq: 1, time: "", verdict: "deny", reason: "notAdmitted", protocol: "tcp", ...e });
+
+describe("admitPattern", () => {
+  it.each<[string, Partial<EgressEvent>, string | undefined]>([
+    ["a name on 443", { host: "example.com", port: 443 }, "example.com"],
+    ["a name on 80", { host: "example.com", port: 80 }, "example.com"],
+    ["a name on another port", { host: "example.com", port: 8443 }, "example.com:8443"],
+    ["a port that is not admitted", { host: "example.com", port: 22, reason: "portNotAdmitted" }, "example.com:22"],
+    ["an address", { reason: "rawAddress", address: "10.0.0.5", port: 443 }, undefined],
+    ["a private range", { reason: "forbiddenRange", host: "intern.example.com", port: 443 }, undefined],
+    ["a protocol", { reason: "protocol", protocol: "icmp", address: "1.1.1.1" }, undefined],
+    ["an upstream's refusal", { reason: "upstreamRefused", host: "example.com", port: 443 }, undefined],
+    ["what was let through", { verdict: "allow", reason: "admitted", host: "example.com", port: 443 }, undefined],
+  ])("of %s", (_, e, want) => expect(admitPattern(event(e))).toBe(want));
+});
+
+describe("target", () => {
+  it.each<[Partial<EgressEvent>, string]>([
+    [{ host: "example.com", port: 443 }, "example.com"],
+    [{ host: "example.com", port: 8080 }, "example.com:8080"],
+    [{ address: "2001:db8::1", port: 22 }, "[2001:db8::1]:22"],
+    [{ address: "10.0.0.1" }, "10.0.0.1"],
+    [{}, "unknown"],
+  ])("%j", (e, want) => expect(target(event(e))).toBe(want));
+});
+
+describe("matches", () => {
+  const e = event({ host: "registry.npmjs.org", port: 443 });
+  it("looks at what is shown, whatever the case", () => {
+    expect(matches(e, "all", " NPMJS ")).toBe(true);
+    expect(matches(e, "all", "not on the list")).toBe(true);
+    expect(matches(e, "all", "pypi")).toBe(false);
+  });
+  it("can show refusals only", () => {
+    expect(matches(e, "denied", "")).toBe(true);
+    expect(matches(event({ verdict: "allow" }), "denied", "")).toBe(false);
+  });
+});
+
+it("shows a reason that it does not know", () => expect(reasonText("<b>new</b>")).toBe("<b>new</b>"));

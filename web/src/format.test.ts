@@ -1,0 +1,30 @@
+import { describe, expect, it } from "vitest";
+import { ago, amount, bytes, countdown, imageRef, megabytes, plural, shortDigest } from "./format";
+
+describe("format", () => {
+  it.each([[0, "0 B"], [1023, "1023 B"], [1024, "1.0 KB"], [1536, "1.5 KB"], [150 * 1024 ** 2, "150 MB"], [3 * 1024 ** 4, "3.0 TB"]])("bytes %d", (n, want) => expect(bytes(n)).toBe(want));
+  it.each([[-5, "0 s"], [9.9, "9 s"], [61, "1 min 01 s"], [28_800, "8 h 00 min"], [90_000, "1 d 1 h"]])("countdown %d", (n, want) => expect(countdown(n)).toBe(want));
+  it("ago", () => {
+    const now = Date.parse("2026-01-02T00:00:00Z");
+    expect(ago("2026-01-01T23:59:58Z", now)).toBe("just now");
+    expect(ago("2026-01-01T23:59:00Z", now)).toBe("1 min ago");
+    expect(ago("2026-01-01T00:00:00Z", now)).toBe("1 d ago");
+    expect(ago("2027-01-01T00:00:00Z", now)).toBe("just now");
+    expect(ago("nonsense", now)).toBe("at an unknown time");
+  });
+  it("amount", () => {
+    expect(amount(1024, 2048, "bytes")).toBe("1.0 KB of 2.0 KB");
+    expect(amount(2, 3, "steps")).toBe("2 of 3 steps");
+    expect(amount(2, 0, undefined)).toBe("2 steps");
+  });
+  it("imageRef", () => {
+    expect(imageRef("terminal@sha256:abc")).toEqual({ name: "terminal", digest: "sha256:abc" });
+    expect(imageRef("terminal")).toEqual({ name: "terminal", digest: "" });
+    expect(shortDigest("sha256:0123456789abcdef")).toBe("0123456789ab");
+  });
+  it("plural and megabytes", () => {
+    expect(plural(1, "machine")).toBe("1 machine");
+    expect(plural(0, "machine")).toBe("0 machines");
+    expect(megabytes(512)).toBe("512 MB");
+  });
+});
