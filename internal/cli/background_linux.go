@@ -37,7 +37,7 @@ func findServer(ctx context.Context, socket string) (*serverProcess, error) {
 	// calls. It still listens, so it did not.
 	again, err := listener(ctx, socket)
 	if err != nil || again != pid {
-		unix.Close(fd)
+		_ = unix.Close(fd) // nothing was written to it
 		if err == nil && again != 0 {
 			err = errors.New("the server was replaced while it was looked at: try again")
 		}
@@ -104,4 +104,4 @@ func (p *serverProcess) wait(ctx context.Context) error {
 }
 
 // Close forgets the process; it goes on.
-func (p *serverProcess) Close() { unix.Close(p.fd) }
+func (p *serverProcess) Close() { _ = unix.Close(p.fd) }

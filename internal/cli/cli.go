@@ -55,7 +55,7 @@ func Main(args []string) int {
 }
 
 func (a *app) main(ctx context.Context, args []string) int {
-	root := a.root()
+	root := a.root() //nolint:contextcheck // commands get ctx from ExecuteContextC below
 	root.SetArgs(args)
 	root.SetIn(a.in)
 	root.SetOut(a.out)

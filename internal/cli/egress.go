@@ -136,10 +136,10 @@ func (a *app) egressLog(ctx context.Context, c *client.Client, ref string, asJSO
 	if inner != nil {
 		return inner
 	}
-	if ctx.Err() != nil {
-		return nil // how one stops following
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil // interrupting is how one stops following
 }
 
 // logSince prints the log after seq and returns the last number in it.

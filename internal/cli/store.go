@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -154,7 +155,7 @@ func (a *app) templateLsCmd() *cobra.Command {
 				if t.Engine != "" {
 					what += ":" + string(t.Engine)
 				}
-				rows[i] = []string{t.Key[:min(12, len(t.Key))], what, t.State, fmt.Sprintf("%d MB", t.MemoryMB), fmt.Sprint(t.VCPUs), t.Accel, size(t.SizeBytes), since(t.CreatedAt, time.Now()) + " ago", imageName(t.Image), t.Detail}
+				rows[i] = []string{t.Key[:min(12, len(t.Key))], what, t.State, fmt.Sprintf("%d MB", t.MemoryMB), strconv.Itoa(t.VCPUs), t.Accel, size(t.SizeBytes), since(t.CreatedAt, time.Now()) + " ago", imageName(t.Image), t.Detail}
 			}
 			return table(a.out, []string{"KEY", "SURFACE", "STATE", "MEMORY", "CPUS", "ACCEL", "SIZE", "MADE", "IMAGE", "DETAIL"}, rows)
 		},

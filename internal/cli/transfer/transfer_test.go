@@ -23,7 +23,6 @@ type entry struct {
 	name, link, body string
 	typ              byte
 	mode             int64
-	size             int64 // when it differs from the body's
 }
 
 func stream(t *testing.T, entries ...entry) io.Reader {
