@@ -60,7 +60,7 @@ func (b *background) find(ctx context.Context) (*serverProcess, error) {
 func (b *background) start(ctx context.Context, args []string) error {
 	mode := os.FileMode(0o700)
 	if os.Getuid() == 0 {
-		mode = 0o755 // machines run as another user, who must be able to enter
+		mode = 0o711 // machines run as another user, who must pass through
 	}
 	if err := os.MkdirAll(b.layout.Data(), mode); err != nil {
 		return fmt.Errorf("the data directory: %w: choose another with RIGS_HOME", err)

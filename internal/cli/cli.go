@@ -50,6 +50,7 @@ func Main(args []string) int {
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	context.AfterFunc(ctx, stop) // the second signal ends us as it would any program
 	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr}
 	return a.main(ctx, args)
 }

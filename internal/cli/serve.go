@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"fmt"
 	"os"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"rigs/internal/config"
+	"rigs/internal/server"
 )
 
 const serveLong = `Runs the server until it is interrupted; its rigs end with it. It listens on a socket in
@@ -28,8 +31,11 @@ func (a *app) serveCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_ = c
-			return nil
+			o := server.Options{Config: c, Version: version, Log: a.err}
+			if readyFD != 0 {
+				o.Ready = tellReady(readyFD)
+			}
+			return server.Run(cmd.Context(), o)
 		},
 	}
 	for _, s := range config.Settings {
@@ -38,6 +44,17 @@ func (a *app) serveCmd() *cobra.Command {
 	cmd.Flags().IntVar(&readyFD, "ready-fd", 0, "descriptor to write a line to when the server can be asked")
 	_ = cmd.Flags().MarkHidden("ready-fd")
 	return cmd
+}
+
+// tellReady returns what writes a line with the server's addresses to a
+// descriptor that whoever started us waits on. That it has gone is its affair.
+func tellReady(fd int) func(server.Ready) {
+	syscall.CloseOnExec(fd) // or a keeper could hold it open
+	f := os.NewFile(uintptr(fd), "ready")
+	return func(r server.Ready) {
+		fmt.Fprintf(f, "%s %s\n", r.Socket, r.URL)
+		f.Close()
+	}
 }
 
 // givenSettings returns the settings that have been given as flags, by key.
