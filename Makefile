@@ -24,6 +24,7 @@ LDFLAGS := -s -w -X rigs/internal/cli.version=$(VERSION)
 GUEST_LDFLAGS := -s -w
 
 LINT := bin/golangci-lint
+SCRIPTS := .ci/run $(wildcard scripts/*)
 PAGE := web/dist/index.html
 NODE_MODULES := web/node_modules/.package-lock.json
 PAGE_SOURCES := $(shell find web -path web/node_modules -prune -o -path web/dist -prune -o -path web/test-results -prune -o -type f ! -name '*.go' -print 2>/dev/null)
@@ -71,9 +72,10 @@ generate: $(NODE_MODULES)
 	go generate ./...
 	cd web && npm run --silent generate
 
-## lint: golangci-lint with the list in .golangci.yml
+## lint: golangci-lint with the list in .golangci.yml, and shellcheck
 lint: $(LINT)
 	$(LINT) run ./...
+	shellcheck -x $(SCRIPTS)
 
 # Built once, with the versions that tools/go.sum pins.
 $(LINT): tools/go.mod tools/go.sum

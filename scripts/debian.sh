@@ -5,6 +5,7 @@
 # the mirror that this host uses if it is a Debian, else from Debian's own.
 debian_sources() {
 	local keyring=/usr/share/keyrings/debian-archive-keyring.gpg mirror
+	# shellcheck disable=SC2016 # the fields are apt's
 	mirror=$(apt-get indextargets --format '$(ORIGIN) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
 		awk '$2 == "main" && $3 ~ /\/debian\/?$/ { print $3; exit }')
 	printf 'deb [signed-by=%s] %s %s main\n' $keyring "${mirror:-http://deb.debian.org/debian}" "$1"
