@@ -19,6 +19,7 @@ import (
 	"rigs/internal/guest/account"
 	"rigs/internal/guest/exec"
 	"rigs/internal/guest/proc"
+	"rigs/internal/guest/terminal"
 	"rigs/internal/guestapi"
 	"rigs/internal/rig"
 	"rigs/internal/wire"
@@ -36,9 +37,10 @@ type Config struct {
 
 // Agent answers the keeper.
 type Agent struct {
-	cfg      Config
-	exec     exec.Runner
-	commands atomic.Int64
+	cfg       Config
+	exec      exec.Runner
+	terminals terminal.Terminals
+	commands  atomic.Int64
 
 	mu      sync.Mutex // one rekey at a time; guards secret
 	secret  string
@@ -47,7 +49,11 @@ type Agent struct {
 
 // New returns an Agent that is not rekeyed.
 func New(cfg Config) *Agent {
-	return &Agent{cfg: cfg, exec: exec.Runner{Reaper: cfg.Reaper, Lookup: cfg.Lookup}}
+	return &Agent{
+		cfg:       cfg,
+		exec:      exec.Runner{Reaper: cfg.Reaper, Lookup: cfg.Lookup},
+		terminals: terminal.Terminals{Reaper: cfg.Reaper, Lookup: cfg.Lookup},
+	}
 }
 
 // Handler serves guestapi.
@@ -58,6 +64,9 @@ func (a *Agent) Handler() http.Handler {
 		"/v1/quiesce":  {http.MethodPost: {do: a.quiesce, early: true}},
 		"/v1/poweroff": {http.MethodPost: {do: a.powerOff, early: true}},
 		"/v1/exec":     {http.MethodGet: {do: a.runExec}},
+		"/v1/terminal": {http.MethodGet: {do: a.runTerminal}},
+		"/v1/files":    {http.MethodGet: {do: a.sendFiles}, http.MethodPut: {do: a.receiveFiles}},
+		"/v1/stat":     {http.MethodGet: {do: a.stat}},
 		"/v1/status":   {http.MethodGet: {do: a.status}},
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -107,7 +116,11 @@ func (a *Agent) hello(w http.ResponseWriter, _ *http.Request) error {
 
 func (a *Agent) quiesce(w http.ResponseWriter, _ *http.Request) error {
 	debug.FreeOSMemory()
-	if err := a.cfg.Quiesce(); err != nil {
+	err := a.cfg.Quiesce()
+	if err == nil {
+		err = a.exec.Warm()
+	}
+	if err != nil {
 		return rig.Errorf(rig.CodeInternal, "cannot make the machine ready to be frozen: %w", err)
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -158,6 +171,13 @@ func (a *Agent) runExec(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+func (a *Agent) runTerminal(w http.ResponseWriter, r *http.Request) error {
+	if conn, err := wire.Accept(w, r); err == nil { // else Accept has answered
+		a.terminals.Serve(conn)
+	}
+	return nil
+}
+
 func (a *Agent) status(w http.ResponseWriter, _ *http.Request) error {
 	up, err := os.ReadFile("/proc/uptime")
 	if err != nil {
@@ -168,6 +188,6 @@ func (a *Agent) status(w http.ResponseWriter, _ *http.Request) error {
 	if err != nil {
 		return err
 	}
-	wire.WriteJSON(w, guestapi.Status{Commands: int(a.commands.Load()), Uptime: seconds})
+	wire.WriteJSON(w, guestapi.Status{Commands: int(a.commands.Load()), Terminals: a.terminals.Attached(), Uptime: seconds})
 	return nil
 }

@@ -26,6 +26,34 @@ type Runner struct {
 	Lookup func(name string) (account.Account, error)
 }
 
+// Warm runs the shells that commands and terminals will use, and does nothing in
+// them, so that a machine that is frozen now has them in memory.
+func (r *Runner) Warm() error {
+	a, err := r.Lookup(guestapi.User)
+	if err != nil {
+		return err
+	}
+	for _, argv := range [][]string{{"/bin/sh", "-c", ":"}, {a.Shell, "-l", "-c", ":"}} {
+		c, err := r.prepare(guestapi.ExecRequest{Argv: argv, TimeoutSeconds: warmLimit})
+		if err != nil {
+			return err
+		}
+		p, err := start(r.Reaper, c.spec)
+		c.closeTheirs()
+		c.close()
+		if err != nil {
+			return err
+		}
+		t := time.AfterFunc(warmLimit*time.Second, func() { p.End(syscall.SIGKILL, 0) })
+		p.Wait()
+		t.Stop()
+	}
+	return nil
+}
+
+// warmLimit bounds a shell that does nothing, in seconds.
+const warmLimit = 10
+
 // Serve runs the command that the client at the other end of conn asks for. It
 // returns when the command and the stream have ended. When ctx is done the
 // command is ended as if the client had gone.
@@ -115,11 +143,11 @@ func attend(ctx context.Context, peer *stream.Peer, p *proc.Process, c *command)
 	case <-p.Done():
 	case <-expired:
 		timedOut = true
-		end(p, syscall.SIGTERM)
+		p.End(syscall.SIGTERM, Grace)
 	case failed = <-served:
-		end(p, syscall.SIGHUP)
+		p.End(syscall.SIGHUP, Grace)
 	case <-ctx.Done():
-		end(p, syscall.SIGHUP)
+		p.End(syscall.SIGHUP, Grace)
 	}
 	status := stream.ExitStatus(p.Wait())
 	status.TimedOut = timedOut
@@ -142,22 +170,4 @@ func attend(ctx context.Context, peer *stream.Peer, p *proc.Process, c *command)
 	_ = peer.SetWriteDeadline(time.Now().Add(Grace)) // fails when the client is gone
 	<-settled
 	return status, failed
-}
-
-// end asks p's group to end with sig and kills it after Grace. It returns when
-// p has ended.
-func end(p *proc.Process, sig syscall.Signal) {
-	p.KillGroupAtEnd()
-	// Failures mean that p has ended. A stopped process takes its signal when it
-	// goes on.
-	_ = p.SignalGroup(sig)
-	_ = p.SignalGroup(syscall.SIGCONT)
-	t := time.NewTimer(Grace)
-	defer t.Stop()
-	select {
-	case <-p.Done():
-	case <-t.C:
-		_ = p.SignalGroup(syscall.SIGKILL)
-		<-p.Done()
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -162,11 +163,24 @@ func (p *Process) SignalGroup(sig syscall.Signal) error {
 	return os.NewSyscallError("kill", syscall.Kill(-p.pid, sig))
 }
 
-// KillGroupAtEnd makes the end of the process the end of its group: whoever is
-// left in it is killed at that moment, the last at which the group's number is
-// surely its own.
-func (p *Process) KillGroupAtEnd() {
+// End ends the process and the group that it leads: it sends sig, and SIGKILL
+// after grace. Whoever is left in the group when the leader ends is killed at
+// that moment, the last at which the group's number is surely its own. End
+// returns when the process has ended.
+func (p *Process) End(sig syscall.Signal, grace time.Duration) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.killGroup = true
+	p.mu.Unlock()
+	// Failures mean that the process has ended. A stopped one takes its signal
+	// when it goes on.
+	_ = p.SignalGroup(sig)
+	_ = p.SignalGroup(syscall.SIGCONT)
+	t := time.NewTimer(grace)
+	defer t.Stop()
+	select {
+	case <-p.done:
+	case <-t.C:
+		_ = p.SignalGroup(syscall.SIGKILL)
+		<-p.done
+	}
 }

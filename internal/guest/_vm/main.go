@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"rigs/internal/guestapi"
+	"rigs/internal/image/kernel"
+	"rigs/internal/wire"
+)
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func main() {
+	dir := must(os.MkdirTemp("", "gvm"))
+	defer os.RemoveAll(dir)
+	early := "/var/cache/rigs-test/early"
+	var mods []kernel.Module
+	for _, n := range strings.Fields("virtio_ring virtio virtio_mmio virtio_blk virtio_console crc32c-intel libcrc32c overlay failover net_failover virtio_net virtio-rng virtio_balloon") {
+		f := early + "/modules/" + n + ".ko"
+		b, err := os.ReadFile(f)
+		if err != nil {
+			b = must(os.ReadFile(early + "/modules/" + strings.ReplaceAll(n, "-", "_") + ".ko"))
+		}
+		mods = append(mods, kernel.Module{Name: n, Data: b})
+	}
+	f := must(os.Create(dir + "/initrd"))
+	if err := kernel.WriteInitramfs(f, must(os.ReadFile("/tmp/rigs-guest")), mods); err != nil {
+		panic(err)
+	}
+	f.Close()
+	must(exec.Command("qemu-img", "create", "-q", "-f", "qcow2", "-b", early+"/blank.ext4", "-F", "raw", dir+"/w.qcow2", "9G").CombinedOutput())
+	append := "console=ttyS0 quiet reboot=t panic=-1 tsc_early_khz=" + tsc() + " tsc=reliable rigs.surface=terminal rigs.rootfs=ext4"
+	if x := os.Getenv("APPEND"); x != "" {
+		append += " " + x
+	}
+	args := []string{"-accel", "tcg,thread=multi,tb-size=256", "-M", "microvm,acpi=on,pit=off,pic=off,rtc=on", "-cpu", "max", "-m", "512", "-smp", "2",
+		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+		"-serial", "file:" + dir + "/console",
+		"-kernel", early + "/vmlinux", "-initrd", dir + "/initrd", "-append", append,
+		"-drive", "if=none,id=r,file=" + early + "/rootfs.ext4,format=raw,readonly=on", "-device", "virtio-blk-device,drive=r",
+		"-drive", "if=none,id=w,file=" + dir + "/w.qcow2,format=qcow2,cache=unsafe", "-device", "virtio-blk-device,drive=w",
+		"-chardev", "socket,id=p,path=" + dir + "/port,server=on,wait=off",
+		"-device", "virtio-serial-device", "-device", "virtserialport,chardev=p,name=" + guestapi.Port,
+		"-netdev", "user,id=n,restrict=on", "-device", "virtio-net-device,netdev=n,host_mtu=65520",
+		"-device", "virtio-rng-device", "-device", "virtio-balloon-device,free-page-reporting=on"}
+	t0 := time.Now()
+	q := exec.Command("qemu-system-x86_64", args...)
+	q.Stderr = os.Stderr
+	if err := q.Start(); err != nil {
+		panic(err)
+	}
+	exited := make(chan error, 1)
+	go func() { exited <- q.Wait() }()
+	defer func() {
+		q.Process.Kill()
+		c, _ := os.ReadFile(dir + "/console")
+		fmt.Printf("--- console\n%s\n", c)
+	}()
+	connect := func() *wire.Mux {
+		var c net.Conn
+		var err error
+		for range 1000 {
+			if c, err = net.Dial("unix", dir+"/port"); err == nil {
+				break
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		t := time.Now()
+		if err := wire.HostHandshake(c, 40*time.Second); err != nil {
+			fmt.Println("handshake:", err)
+			return nil
+		}
+		fmt.Printf("handshake %v (total %v)\n", time.Since(t), time.Since(t0))
+		return must(wire.NewMux(c, true))
+	}
+	m := connect()
+	if m == nil {
+		return
+	}
+	session := func(m *wire.Mux, first bool) {
+		h := &http.Client{Transport: m.Transport()}
+		call := func(method, path string, body any) {
+			var rd io.Reader
+			if body != nil {
+				rd = bytes.NewReader(must(json.Marshal(body)))
+			}
+			t := time.Now()
+			res, err := h.Do(must(http.NewRequest(method, "http://g"+path, rd)))
+			if err != nil {
+				fmt.Println(path, err)
+				return
+			}
+			b, _ := io.ReadAll(res.Body)
+			fmt.Printf("%s %s %v: %s %s\n", method, path, time.Since(t), res.Status, b)
+		}
+		call("GET", "/v1/hello", nil)
+		if first {
+			call("GET", "/v1/status", nil)
+			call("POST", "/v1/quiesce", nil)
+		}
+		call("POST", "/v1/rekey", guestapi.Rekey{Entropy: bytes.Repeat([]byte{7}, 64), Time: time.Now(), HostName: "r-abc", MachineID: strings.Repeat("0a", 16), Secret: "s", Network: guestapi.Network{Address: "10.0.0.2/24", Gateway: "10.0.0.1", MTU: 65520}})
+		run := func(r guestapi.ExecRequest, w io.Writer) {
+			t := time.Now()
+			c, err := wire.Dial(context.Background(), m.Dial, "g", "/v1/exec", nil)
+			if err != nil {
+				fmt.Println(err)
+				return
+			}
+			st, err := guestapi.RunStream(context.Background(), c, r, guestapi.StreamIO{Stdout: w, Stderr: os.Stdout})
+			fmt.Printf("exec %v: %+v %v\n", time.Since(t), st, err)
+		}
+		sh := func(s string) { fmt.Println("$", s); run(guestapi.ExecRequest{Shell: s}, os.Stdout) }
+		sh("true")
+		sh("true")
+		for _, s := range os.Args[1:] {
+			sh(s)
+		}
+		if first {
+			t := time.Now()
+			var n countWriter
+			run(guestapi.ExecRequest{Shell: "yes | head -c 100M"}, &n)
+			fmt.Printf("%d bytes, %.0f MB/s\n", n, float64(n)/1e6/time.Since(t).Seconds())
+			m.Close()
+		}
+	}
+	session(m, true)
+	if m = connect(); m == nil {
+		return
+	}
+	session(m, false)
+	h := &http.Client{Transport: m.Transport()}
+	_, err := h.Post("http://g/v1/poweroff", "", nil)
+	fmt.Println("poweroff", err)
+	select {
+	case e := <-exited:
+		fmt.Println("qemu exited", e)
+	case <-time.After(20 * time.Second):
+		fmt.Println("qemu did not exit")
+	}
+	_ = filepath.Base
+}
+
+type countWriter int64
+
+func (c *countWriter) Write(b []byte) (int, error) { *c += countWriter(len(b)); return len(b), nil }
+
+func tsc() string {
+	b, _ := os.ReadFile("/proc/cpuinfo")
+	for _, l := range strings.Split(string(b), "\n") {
+		if strings.HasPrefix(l, "cpu MHz") {
+			var f float64
+			fmt.Sscan(strings.TrimSpace(strings.SplitN(l, ":", 2)[1]), &f)
+			return fmt.Sprint(int(f * 1000))
+		}
+	}
+	return "2600000"
+}
