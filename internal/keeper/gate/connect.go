@@ -1,0 +1,359 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"gvisor.dev/gvisor/pkg/tcpip"
+	"gvisor.dev/gvisor/pkg/tcpip/adapters/gonet"
+	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
+	"gvisor.dev/gvisor/pkg/waiter"
+)
+
+const (
+	// maxUpstreams bounds the addresses of one name that are tried.
+	maxUpstreams = 8
+
+	// headStart is how long an address is tried before the next one is tried
+	// beside it: the Connection Attempt Delay that RFC 8305 §5 recommends.
+	headStart = 250 * time.Millisecond
+)
+
+// connection is one admitted flow, from its SYN to its end.
+type connection struct {
+	flow   flow // guarded by Gate.mu
+	cancel context.CancelCauseFunc
+	began  time.Time
+
+	out, in    atomic.Int64 // bytes from and to the guest
+	moved      atomic.Int64 // when bytes moved last, as nanoseconds after began
+	halfClosed atomic.Bool
+
+	mu     sync.Mutex
+	closed bool
+	ends   []func() // what to shut at close
+}
+
+// close ends the connection from this side, with a reset to the guest. It waits
+// for nobody and may be called more than once; the first cause counts.
+func (c *connection) close(cause error) {
+	c.cancel(cause)
+	c.mu.Lock()
+	c.closed = true
+	ends := c.ends
+	c.ends = nil
+	c.mu.Unlock()
+	for _, end := range ends {
+		end()
+	}
+}
+
+// onClose has end called when the connection is closed, at once when it was.
+func (c *connection) onClose(end func()) {
+	c.mu.Lock()
+	closed := c.closed
+	if !closed {
+		c.ends = append(c.ends, end)
+	}
+	c.mu.Unlock()
+	if closed {
+		end()
+	}
+}
+
+func (c *connection) age() time.Duration { return time.Since(c.began) }
+func (c *connection) touch()             { c.moved.Store(int64(c.age())) }
+func (c *connection) idleFor() time.Duration {
+	return c.age() - time.Duration(c.moved.Load())
+}
+
+func (c *connection) patience(l Limits) time.Duration {
+	if c.halfClosed.Load() {
+		return l.HalfClosed
+	}
+	return l.Idle
+}
+
+// connect carries out one SYN that looked admissible: it judges it once more as it
+// takes it in, resolves, dials, and only then accepts. It runs in a goroutine that
+// the stack started, with the request to answer.
+func (s *session) connect(ctx context.Context, r *tcp.ForwarderRequest) {
+	if !s.enter() {
+		r.Complete(true)
+		return
+	}
+	defer s.wg.Done()
+	f := s.flowOf(r.ID())
+	if f.host != "" {
+		f.host = s.gate.names.hold(f.address)
+		defer s.gate.names.release(f.address)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	c := &connection{flow: f, cancel: cancel, began: time.Now()}
+	if v := s.gate.begin(c); !v.allow {
+		r.Complete(true)
+		s.refuse(f, v)
+		return
+	}
+	defer s.gate.end(c)
+
+	s.opening.Add(1)
+	guest, upstream, v := s.open(ctx, c, r)
+	s.opening.Add(-1)
+	s.report(c, v)
+	if guest == nil {
+		return
+	}
+	defer guest.give()
+	s.report(c, s.relay(ctx, c, guest, upstream))
+}
+
+// report logs a step of a connection that was admitted, with what it has moved.
+func (s *session) report(c *connection, v verdict) {
+	e := event(c.flow, v) // only this goroutine changes the flow
+	if v.reason != ReasonAdmitted {
+		e.BytesOut, e.BytesIn, e.Seconds = c.out.Load(), c.in.Load(), c.age().Seconds()
+	}
+	if e.BytesOut == 0 && e.BytesIn == 0 && v.reason != ReasonAdmitted && v.reason != ReasonClosed {
+		s.journal.add(e, true) // a failure that a guest may repeat as fast as it likes
+		return
+	}
+	s.journal.happened(e)
+}
+
+// open connects both ends, the other one first. When it cannot, the guest was
+// told, and the verdict says why.
+func (s *session) open(ctx context.Context, c *connection, r *tcp.ForwarderRequest) (*guestConn, net.Conn, verdict) {
+	dialing, cancel := context.WithTimeout(ctx, s.gate.cfg.Limits.Dial)
+	defer cancel()
+	upstream, v := s.dial(dialing, c)
+	if upstream == nil {
+		r.Complete(true)
+		return nil, nil, v
+	}
+	c.onClose(func() { upstream.Close() })
+	guest := s.accept(dialing, c, r)
+	if guest == nil {
+		upstream.Close()
+		return nil, nil, closedVerdict(ctx, verdict{allow: true, reason: ReasonAbandoned})
+	}
+	return guest, upstream, verdict{allow: true, reason: ReasonAdmitted}
+}
+
+// closedVerdict says why a connection ended: the cause of ctx if the gate closed
+// it, else otherwise.
+func closedVerdict(ctx context.Context, otherwise verdict) verdict {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errRemoved):
+		return deny(ReasonRemoved)
+	case errors.Is(cause, errIdle):
+		return verdict{allow: true, reason: ReasonIdle}
+	}
+	return otherwise
+}
+
+// dial resolves the connection's host and connects to it. A nil connection comes
+// with the verdict that says why.
+func (s *session) dial(ctx context.Context, c *connection) (net.Conn, verdict) {
+	failed := func(reason string) (net.Conn, verdict) {
+		return nil, closedVerdict(ctx, verdict{allow: true, reason: reason})
+	}
+	// The dot keeps the host's resolver from trying its search domains: the name
+	// that was admitted is the name that is asked for.
+	found, err := s.gate.cfg.Resolver.LookupNetIP(ctx, "ip", c.flow.host+".")
+	if err != nil || len(found) == 0 {
+		return failed(ReasonLookupFailed)
+	}
+	var (
+		usable []netip.Addr
+		v      verdict
+	)
+	for _, a := range found {
+		a = a.Unmap()
+		own := ownAddress(a)
+		if v = s.gate.learn(c, func(f *flow) { f.upstream, f.own = a, own }); v.allow {
+			usable = append(usable, a)
+		}
+	}
+	if len(usable) == 0 {
+		return nil, v // about the last address, which the log then shows
+	}
+	up, a, err := dialFirst(ctx, s.gate.cfg.Dial, interleave(usable), c.flow.port)
+	if err != nil {
+		s.gate.learn(c, func(f *flow) { f.upstream = usable[0] })
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			return failed(ReasonUpstreamRefused)
+		}
+		return failed(ReasonUpstreamUnreachable)
+	}
+	own := ownAddress(a)
+	if v := s.gate.learn(c, func(f *flow) { f.upstream, f.own = a, own }); !v.allow {
+		up.Close() // the policy changed meanwhile
+		return nil, v
+	}
+	return up, verdict{allow: true, reason: ReasonAdmitted}
+}
+
+// interleave orders addresses as RFC 8305 §4 says: families in turn, beginning
+// with that of the first, and no more than maxUpstreams.
+func interleave(addrs []netip.Addr) []netip.Addr {
+	var same, other []netip.Addr
+	for _, a := range addrs {
+		if a.Is4() == addrs[0].Is4() {
+			same = append(same, a)
+		} else {
+			other = append(other, a)
+		}
+	}
+	var out []netip.Addr
+	for i := 0; len(out) < min(len(addrs), maxUpstreams); i++ {
+		if i < len(same) {
+			out = append(out, same[i])
+		}
+		if i < len(other) && len(out) < maxUpstreams {
+			out = append(out, other[i])
+		}
+	}
+	return out
+}
+
+// dialFirst connects to the first of addrs that answers, trying the next one when
+// one fails or has had its head start. It returns when every attempt has ended.
+// The error is that of the first address.
+func dialFirst(ctx context.Context, dial DialFunc, addrs []netip.Addr, port int) (net.Conn, netip.Addr, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type result struct {
+		conn net.Conn
+		i    int
+		err  error
+	}
+	results := make(chan result)
+	attempt := func(i int) {
+		conn, err := dial(ctx, "tcp", net.JoinHostPort(addrs[i].String(), strconv.Itoa(port)))
+		results <- result{conn, i, err}
+	}
+	timer := time.NewTimer(headStart)
+	defer timer.Stop()
+	var (
+		won     result
+		errs    = make([]error, len(addrs))
+		started = 1
+		running = 1
+	)
+	go attempt(0)
+	next := func() {
+		if won.conn == nil && started < len(addrs) && ctx.Err() == nil {
+			go attempt(started)
+			started++
+			running++
+			timer.Reset(headStart)
+		}
+	}
+	for running > 0 {
+		select {
+		case r := <-results:
+			running--
+			switch {
+			case r.err != nil:
+				errs[r.i] = r.err
+				next()
+			case won.conn == nil:
+				won = r
+				cancel() // the others have lost
+			default:
+				r.conn.Close()
+			}
+		case <-timer.C:
+			next()
+		}
+	}
+	if won.conn == nil {
+		return nil, netip.Addr{}, errs[0]
+	}
+	return won.conn, addrs[won.i], nil
+}
+
+// guestConn is the guest's end of a connection.
+type guestConn struct {
+	*gonet.TCPConn
+	endpoint tcpip.Endpoint
+	queue    *waiter.Queue
+	give     func() // returns its share of the stack's memory
+}
+
+// settle waits until the guest has acknowledged everything, the end included, or
+// ctx ends. Until then the stack holds data for it, so it counts as open.
+func (g *guestConn) settle(ctx context.Context) {
+	entry, changed := waiter.NewChannelEntry(waiter.EventHUp)
+	g.queue.EventRegister(&entry)
+	defer g.queue.EventUnregister(&entry)
+	for {
+		switch tcp.EndpointState(g.endpoint.State()) {
+		case tcp.StateTimeWait, tcp.StateClose, tcp.StateError:
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// accept answers the guest's SYN and waits until the guest has acknowledged. It
+// returns nil when the guest does not before ctx ends.
+func (s *session) accept(ctx context.Context, c *connection, r *tcp.ForwarderRequest) *guestConn {
+	if ctx.Err() != nil {
+		r.Complete(true)
+		return nil
+	}
+	g := &guestConn{queue: new(waiter.Queue)}
+	done := make(chan struct{})
+	var waking sync.WaitGroup
+	waking.Go(func() { wake(ctx, g.queue, done) })
+	endpoint, err := r.CreateEndpoint(g.queue)
+	close(done)
+	waking.Wait()
+	r.Complete(err != nil)
+	if err != nil {
+		return nil
+	}
+	var size int64
+	size, g.give = s.buffers.take()
+	endpoint.SocketOptions().SetReceiveBufferSize(size, true)
+	endpoint.SocketOptions().SetSendBufferSize(size, true)
+	endpoint.SocketOptions().SetDelayOption(false)
+	g.endpoint, g.TCPConn = endpoint, gonet.NewTCPConn(g.queue, endpoint)
+	c.onClose(endpoint.Abort)
+	return g
+}
+
+// wake ends the wait of CreateEndpoint when ctx ends. The stack waits for the
+// handshake without a deadline, on this very queue; it begins to listen there at
+// some time after the call, so one notification could come too early.
+func wake(ctx context.Context, queue *waiter.Queue, done <-chan struct{}) {
+	select {
+	case <-done:
+		return
+	case <-ctx.Done():
+	}
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		queue.Notify(waiter.WritableEvents)
+		select {
+		case <-done:
+			return
+		case <-ticker.C:
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package gate
+
+import (
+	"context"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"rigs/internal/policy"
+	"rigs/internal/rig"
+)
+
+// MaxMTU is the largest MTU: with its Ethernet header a frame still fits the
+// stack's largest buffer, 64 KB.
+const MaxMTU = 65520
+
+// Resolver looks up names on the host. *net.Resolver is one.
+type Resolver interface {
+	// LookupNetIP returns the addresses of host, which ends in a dot so that no
+	// search domain is tried. network is "ip".
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+// DialFunc connects to a numeric address. It must return soon after ctx ends.
+type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
+
+// Config is what a gate is made from.
+type Config struct {
+	Patterns []string // the egress list to start with
+	Resolver Resolver // nil: the host's
+	Dial     DialFunc // nil: a net.Dialer's
+
+	// Events gets the egress log, one line at a time, in order, from one
+	// goroutine while Serve runs. It should return soon; a slow one makes lines
+	// be counted together, nothing else. nil: no log.
+	Events func(rig.EgressEvent)
+
+	MTU    int // 0: MaxMTU
+	Limits Limits
+}
+
+// Limits bound what one guest can use. Zero fields mean the default in brackets.
+type Limits struct {
+	Connections int           // open at once [512]
+	Opening     int           // of those, not yet connected on both ends [128]
+	Names       int           // synthetic addresses, admitted and others each [4096]
+	Lookups     int           // a second, in the long run; eight times as many at once [250]
+	Dial        time.Duration // to look up a name and connect to it [15 s]
+	FirstBytes  time.Duration // from the first byte of a ClientHello or a request's head to its last [15 s]
+	Idle        time.Duration // nothing moves either way [2 h]
+	HalfClosed  time.Duration // nothing moves and one side is done [10 min]
+}
+
+func (l Limits) withDefaults() Limits {
+	for _, f := range []struct {
+		n    *int
+		size int
+	}{{&l.Connections, 512}, {&l.Opening, 128}, {&l.Names, 4096}, {&l.Lookups, 250}} {
+		if *f.n == 0 {
+			*f.n = f.size
+		}
+	}
+	for _, f := range []struct {
+		d *time.Duration
+		t time.Duration
+	}{{&l.Dial, 15 * time.Second}, {&l.FirstBytes, 15 * time.Second}, {&l.Idle, 2 * time.Hour}, {&l.HalfClosed, 10 * time.Minute}} {
+		if *f.d == 0 {
+			*f.d = f.t
+		}
+	}
+	return l
+}
+
+// Gate is one rig's gate. Its methods may be called at any time, from any
+// goroutine.
+type Gate struct {
+	cfg     Config
+	names   *names
+	dropped map[string]*atomic.Uint64 // by kind; the map itself never changes
+	serving atomic.Bool
+
+	mu    sync.Mutex // orders changes of the policy against new connections
+	list  policy.List
+	conns map[*connection]struct{}
+}
+
+// New makes a gate. The error is a *rig.Problem about a pattern or the MTU.
+func New(cfg Config) (*Gate, error) {
+	list, err := policy.ParseList(cfg.Patterns)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.MTU == 0 {
+		cfg.MTU = MaxMTU
+	}
+	if cfg.MTU < 576 || cfg.MTU > MaxMTU {
+		return nil, rig.Errorf(rig.CodeInvalidRequest, "gate not made: an MTU of %d: it must be from 576 to %d", cfg.MTU, MaxMTU)
+	}
+	if cfg.Resolver == nil {
+		cfg.Resolver = net.DefaultResolver
+	}
+	if cfg.Dial == nil {
+		cfg.Dial = (&net.Dialer{}).DialContext
+	}
+	if cfg.Events == nil {
+		cfg.Events = func(rig.EgressEvent) {}
+	}
+	cfg.Limits = cfg.Limits.withDefaults()
+	g := &Gate{cfg: cfg, names: newNames(cfg.Limits.Names), dropped: map[string]*atomic.Uint64{}, list: list, conns: map[*connection]struct{}{}}
+	for _, kind := range dropKinds {
+		g.dropped[kind] = new(atomic.Uint64)
+	}
+	return g, nil
+}
+
+// Allow adds a pattern. It holds for the next connection; names that were looked
+// up before need not be looked up again. Adding one that is there is no error.
+func (g *Gate) Allow(pattern string) error {
+	p, err := policy.Parse(pattern)
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	list, err := g.list.With(p)
+	if err != nil {
+		return err
+	}
+	g.list = list
+	return nil
+}
+
+// Deny removes a pattern and closes the connections that no other pattern admits.
+// They are closed when it returns as far as the gate is concerned: not one more
+// byte is read from either side. A pattern that is not on the list is an error
+// with code notFound.
+func (g *Gate) Deny(pattern string) error {
+	p, err := policy.Parse(pattern)
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	list, had := g.list.Without(p)
+	if !had {
+		g.mu.Unlock()
+		return rig.Errorf(rig.CodeNotFound, "egress pattern %q not removed: it is not on the list: the list shows the exact spelling", p)
+	}
+	g.list = list
+	var removed []*connection
+	for c := range g.conns {
+		if !judge(c.flow, list).allow {
+			removed = append(removed, c)
+		}
+	}
+	g.mu.Unlock()
+	for _, c := range removed {
+		c.close(errRemoved)
+	}
+	return nil
+}
+
+// begin takes a new connection in, if the policy and the limits admit it. Taking
+// it in and judging it is one step, so that Deny misses none.
+func (g *Gate) begin(c *connection) verdict {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.conns) >= g.cfg.Limits.Connections {
+		return deny(ReasonTooMany)
+	}
+	v := judge(c.flow, g.list)
+	if v.allow {
+		g.conns[c] = struct{}{}
+	}
+	return v
+}
+
+// learn adds what became known of an open connection, and judges it again.
+func (g *Gate) learn(c *connection, add func(*flow)) verdict {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	add(&c.flow)
+	return judge(c.flow, g.list)
+}
+
+// end forgets a connection.
+func (g *Gate) end(c *connection) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.conns, c)
+}
+
+// full reports whether no more connections fit.
+func (g *Gate) full() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.conns) >= g.cfg.Limits.Connections
+}
+
+// open returns the connections of this moment.
+func (g *Gate) open() []*connection {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Collect(maps.Keys(g.conns))
+}
+
+// Patterns returns the list in its canonical spelling.
+func (g *Gate) Patterns() []string { return g.rules().Strings() }
+
+// Dropped returns how many frames were dropped since the gate was made, by kind.
+// Kinds that never occurred are left out.
+func (g *Gate) Dropped() map[string]uint64 {
+	out := map[string]uint64{}
+	for kind, n := range g.dropped {
+		if v := n.Load(); v > 0 {
+			out[kind] = v
+		}
+	}
+	return out
+}
+
+// rules returns the policy of this moment. A list is never changed in place.
+func (g *Gate) rules() policy.List {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.list
+}
+
+// ownAddress reports whether a is an address of this machine, on which services
+// may listen that are not meant for guests.
+func ownAddress(a netip.Addr) bool {
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return true // not knowing is no reason to let it pass
+	}
+	return slices.ContainsFunc(addrs, func(have net.Addr) bool {
+		n, ok := have.(*net.IPNet)
+		if !ok {
+			return false
+		}
+		ip, ok := netip.AddrFromSlice(n.IP)
+		return ok && ip.Unmap() == a.Unmap()
+	})
+}

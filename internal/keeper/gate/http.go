@@ -1,0 +1,300 @@
+package gate
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"rigs/internal/policy"
+)
+
+// Bounds of one HTTP request's framing.
+const (
+	maxHead  = 64 << 10
+	maxChunk = 1 << 10 // a chunk's size line, or one line of a trailer
+)
+
+// upHTTP moves plain HTTP requests, each only after its head was read and judged:
+// a kept-alive connection could name another host later. What it reads it passes
+// on as it is, never written anew, so it takes only requests whose end cannot be
+// understood in two ways.
+func (s *session) upHTTP(ctx context.Context, c *connection, upstream net.Conn, guest *guestConn, answer *answerWatch) error {
+	r := bufio.NewReader(guest)
+	up := &countingWriter{upstream, &c.out, c.touch}
+	for first := true; ; first = false {
+		head, err := readHead(r, guest, s.gate.cfg.Limits.FirstBytes)
+		if errors.Is(err, io.EOF) && len(head) == 0 {
+			return nil
+		}
+		var req request
+		if err == nil {
+			req, err = parseHead(head)
+		}
+		if err != nil && !errors.Is(err, errNotHTTP) {
+			return err
+		}
+		if err := s.check(c, req.opening); err != nil {
+			return err
+		}
+		if _, err := up.Write(head); err != nil {
+			return err
+		}
+		if err := s.body(up, r, req); err != nil {
+			return err
+		}
+		// Another protocol may follow, if the other end says so; until it has said
+		// something, nothing more goes up. It is the first answer only that can be
+		// told apart without parsing answers.
+		if first && req.upgrade && answer.switched(ctx) {
+			return s.copy(upstream, r, &c.out, c.touch)
+		}
+	}
+}
+
+// errNotHTTP is for what is not a plain, unambiguous HTTP/1 request.
+var errNotHTTP = errors.New("not an unambiguous HTTP request")
+
+// readHead reads a request's head with its empty line. Reading may take for ever
+// until the first byte came, and patience from then on.
+func readHead(r *bufio.Reader, conn net.Conn, patience time.Duration) ([]byte, error) {
+	if _, err := r.Peek(1); err != nil {
+		return nil, err
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		return nil, err
+	}
+	var head []byte
+	for {
+		line, err := r.ReadSlice('\n')
+		head = append(head, line...)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull) && len(head) <= maxHead:
+		case err != nil || len(head) > maxHead:
+			return head, errNotHTTP
+		case len(line) <= 2 && (len(head) < 2 || bytes.HasSuffix(head, []byte("\n\r\n")) || len(line) == 1 || bytes.Equal(head, []byte("\r\n"))):
+			return head, conn.SetReadDeadline(time.Time{})
+		}
+	}
+}
+
+// request is what matters of one request.
+type request struct {
+	opening opening
+	length  int64 // of the body
+	chunked bool
+	upgrade bool
+}
+
+// parseHead reads a request's head. It is strict where servers are known to
+// differ: line ends, folded lines, several hosts, two kinds of length.
+func parseHead(head []byte) (request, error) {
+	bad := request{opening: opening{kind: openingOther}}
+	lines, ok := bytes.CutSuffix(head, []byte("\r\n\r\n"))
+	if !ok || bytes.IndexByte(head, 0) >= 0 {
+		return bad, errNotHTTP
+	}
+	counts := map[string]int{}
+	for i, line := range bytes.Split(lines, []byte("\r\n")) {
+		if len(line) == 0 || bytes.ContainsAny(line, "\r\n") {
+			return bad, errNotHTTP
+		}
+		if i == 0 {
+			continue
+		}
+		name, _, found := bytes.Cut(line, []byte(":"))
+		if !found || len(name) == 0 || bytes.ContainsAny(name, " \t") {
+			return bad, errNotHTTP // among them folded lines
+		}
+		counts[strings.ToLower(string(name))]++
+	}
+	if counts["host"] != 1 || counts["content-length"]+counts["transfer-encoding"] > 1 {
+		return bad, errNotHTTP
+	}
+	r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(head)))
+	if err != nil || r.ProtoMajor != 1 || r.Method == http.MethodConnect {
+		return bad, errNotHTTP
+	}
+	if counts["transfer-encoding"] == 1 && (r.ProtoMinor == 0 || len(r.TransferEncoding) != 1 || r.TransferEncoding[0] != "chunked") {
+		return bad, errNotHTTP
+	}
+	req := request{
+		opening: opening{kind: openingHTTP, host: hostOnPort80(hostHeader(lines))},
+		length:  max(r.ContentLength, 0),
+		chunked: len(r.TransferEncoding) == 1,
+		upgrade: counts["upgrade"] > 0,
+	}
+	// An absolute target names the host as well, and wins where they differ
+	// (RFC 9112 §3.2.2): both must be right.
+	if r.URL.Host != "" || r.URL.Scheme != "" {
+		if r.URL.Scheme != "http" || r.URL.User != nil || hostOnPort80(r.URL.Host) != req.opening.host {
+			req.opening.host = ""
+		}
+	}
+	return req, nil
+}
+
+// hostHeader returns the value of the one Host line. ReadRequest would return the
+// host of an absolute target instead.
+func hostHeader(lines []byte) string {
+	for line := range bytes.SplitSeq(lines, []byte("\r\n")) {
+		if name, value, _ := bytes.Cut(line, []byte(":")); strings.EqualFold(string(name), "host") {
+			return strings.Trim(string(value), " \t")
+		}
+	}
+	return ""
+}
+
+// hostOnPort80 returns the canonical host of HOST or HOST:80, "" for all else.
+func hostOnPort80(s string) string {
+	host, port, found := strings.Cut(s, ":")
+	if found && port != "80" {
+		return ""
+	}
+	name, err := policy.Canonical(host)
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
+// body moves a request's body.
+func (s *session) body(up io.Writer, r *bufio.Reader, req request) error {
+	if !req.chunked {
+		return moveExactly(up, r, req.length)
+	}
+	for {
+		line, err := chunkLine(r)
+		if err != nil {
+			return err
+		}
+		size, err := chunkSize(line)
+		if err != nil {
+			return err
+		}
+		if _, err := up.Write(line); err != nil {
+			return err
+		}
+		if size == 0 {
+			break
+		}
+		if err := moveExactly(up, r, size); err != nil {
+			return err
+		}
+		if end, err := chunkLine(r); err != nil || len(end) != 2 {
+			return errNotHTTP
+		} else if _, err := up.Write(end); err != nil {
+			return err
+		}
+	}
+	for range 64 { // the trailer
+		line, err := chunkLine(r)
+		if err != nil {
+			return err
+		}
+		if _, err := up.Write(line); err != nil || len(line) == 2 {
+			return err
+		}
+	}
+	return errNotHTTP
+}
+
+// chunkLine reads a short line that ends in CRLF and has no other line end in it.
+func chunkLine(r *bufio.Reader) ([]byte, error) {
+	line, err := r.ReadSlice('\n')
+	switch {
+	case errors.Is(err, bufio.ErrBufferFull), len(line) > maxChunk:
+		return nil, errNotHTTP
+	case err != nil:
+		return nil, io.ErrUnexpectedEOF
+	case len(line) < 2 || bytes.IndexByte(line, '\r') != len(line)-2:
+		return nil, errNotHTTP
+	}
+	return line, nil
+}
+
+// chunkSize reads a chunk's size line. Extensions are passed on, and mean nothing
+// to anybody.
+func chunkSize(line []byte) (int64, error) {
+	digits, _, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\r\n")), []byte(";"))
+	if len(digits) == 0 || len(digits) > 15 {
+		return 0, errNotHTTP
+	}
+	var n int64
+	for _, d := range bytes.ToLower(digits) {
+		switch {
+		case d >= '0' && d <= '9':
+			n = n<<4 | int64(d-'0')
+		case d >= 'a' && d <= 'f':
+			n = n<<4 | int64(d-'a'+10)
+		default:
+			return 0, errNotHTTP
+		}
+	}
+	return n, nil
+}
+
+func moveExactly(dst io.Writer, src io.Reader, n int64) error {
+	if n == 0 {
+		return nil
+	}
+	moved, err := io.CopyN(dst, src, n)
+	if errors.Is(err, io.EOF) && moved < n {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// countingWriter is a connection's upward end.
+type countingWriter struct {
+	to    io.Writer
+	count *atomic.Int64
+	touch func()
+}
+
+func (w *countingWriter) Write(p []byte) (int, error) {
+	n, err := w.to.Write(p)
+	w.count.Add(int64(n))
+	w.touch()
+	return n, err
+}
+
+// answerWatch passes on what the other end answers and notices whether the first
+// answer is the switch to another protocol.
+type answerWatch struct {
+	to    io.Writer
+	start []byte        // of the first answer, up to its status
+	known chan struct{} // closed when start is complete
+}
+
+const switching = "HTTP/1.1 101 "
+
+func newAnswerWatch(to io.Writer) *answerWatch {
+	return &answerWatch{to: to, known: make(chan struct{})}
+}
+
+func (w *answerWatch) Write(p []byte) (int, error) {
+	if missing := len(switching) - len(w.start); missing > 0 && len(p) > 0 {
+		w.start = append(w.start, p[:min(missing, len(p))]...)
+		if len(w.start) == len(switching) {
+			close(w.known)
+		}
+	}
+	return w.to.Write(p)
+}
+
+// switched waits for the first answer. It is false when ctx ends before.
+func (w *answerWatch) switched(ctx context.Context) bool {
+	select {
+	case <-w.known:
+		return string(w.start) == switching
+	case <-ctx.Done():
+		return false
+	}
+}
