@@ -172,7 +172,7 @@ func work[T any](ctx context.Context, s *sse, f func(ctx context.Context, step f
 }
 
 func (a *API) imageRoutes() {
-	type nameIn struct {
+	type NameIn struct {
 		Name string `path:"name" maxLength:"160"`
 	}
 	handle(a, route{method: "GET", path: "/v1/images", id: "listImages", summary: "Image definitions, and what was built from them", tag: "images"},
@@ -183,7 +183,7 @@ func (a *API) imageRoutes() {
 	op := route{method: "POST", path: "/v1/images/{name}/build", id: "buildImage", summary: "Build an image", tag: "images"}.operation()
 	op.Responses = a.eventResponses(map[string]reflect.Type{"step": reflect.TypeFor[rig.Step](), "done": reflect.TypeFor[serverapi.Image](), "error": reflect.TypeFor[rig.Problem]()})
 	huma.Register(a.huma, op, func(_ context.Context, in *struct {
-		nameIn
+		NameIn
 		Body *serverapi.BuildImage
 	}) (*huma.StreamResponse, error) {
 		noCache := in.Body != nil && in.Body.NoCache
@@ -194,7 +194,7 @@ func (a *API) imageRoutes() {
 		}), nil
 	})
 	handleEmpty(a, route{method: "DELETE", path: "/v1/images/{name}", id: "removeImage", summary: "Remove what was built of an image", tag: "images"},
-		func(ctx context.Context, in *nameIn) error { return a.Images.Remove(ctx, in.Name) })
+		func(ctx context.Context, in *NameIn) error { return a.Images.Remove(ctx, in.Name) })
 
 	handle(a, route{method: "GET", path: "/v1/templates", id: "listTemplates", summary: "Frozen machines that rigs are cloned from", tag: "images"},
 		func(ctx context.Context, _ *in) (serverapi.Templates, error) {

@@ -29,8 +29,9 @@ const askTimeout = 15 * time.Second
 // machine's end is bounded more tightly itself.
 const closeWait = 30 * time.Second
 
-// rigIn names a rig.
-type rigIn struct {
+// RigIn names a rig. It is exported because the framework fills in the fields
+// of embedded exported types only.
+type RigIn struct {
 	Rig       string `path:"rig" maxLength:"160" doc:"Id, a unique prefix of it (3 characters at least), or SPACE/SURFACE[:ENGINE] with the slash as %2F"`
 	Workspace string `query:"workspace" maxLength:"63" doc:"Workspace of SPACE/SURFACE; default 'default'"`
 }
@@ -58,7 +59,7 @@ func (a *API) rigRoutes() {
 
 	handle(a, route{method: "GET", path: "/v1/rigs/{rig}", id: "getRig", summary: "A rig; with wait=ready, when it is not provisioning any more", tag: "rigs"},
 		func(ctx context.Context, in *struct {
-			rigIn
+			RigIn
 			Wait           string `query:"wait" enum:"ready" doc:"Wait until the rig is not provisioning any more"`
 			TimeoutSeconds int    `query:"timeoutSeconds" default:"60" minimum:"1" maximum:"600" doc:"How long to wait; then the rig is returned as it is"`
 		}) (rig.Rig, error) {
@@ -70,19 +71,19 @@ func (a *API) rigRoutes() {
 			return a.Rigs.WaitReady(ctx, in.Rig, in.Workspace)
 		})
 	handle(a, route{method: "DELETE", path: "/v1/rigs/{rig}", id: "closeRig", summary: "Close a rig; the answer comes when its machine is gone", tag: "rigs"},
-		func(ctx context.Context, in *rigIn) (rig.Rig, error) {
+		func(ctx context.Context, in *RigIn) (rig.Rig, error) {
 			// Closing goes on when the caller goes away; the answer is all that is lost.
 			ctx, cancel := context.WithTimeout(ctx, closeWait)
 			defer cancel()
 			return a.Rigs.Close(ctx, in.Rig, in.Workspace, rig.Requested)
 		})
 	handle(a, route{method: "POST", path: "/v1/rigs/{rig}/park", id: "parkRig", summary: "Stop a rig's processors; its memory stays", tag: "rigs"},
-		func(ctx context.Context, in *rigIn) (rig.Rig, error) { return a.Rigs.Park(ctx, in.Rig, in.Workspace) })
+		func(ctx context.Context, in *RigIn) (rig.Rig, error) { return a.Rigs.Park(ctx, in.Rig, in.Workspace) })
 	handle(a, route{method: "POST", path: "/v1/rigs/{rig}/wake", id: "wakeRig", summary: "Let a parked rig go on", tag: "rigs"},
-		func(ctx context.Context, in *rigIn) (rig.Rig, error) { return a.Rigs.Wake(ctx, in.Rig, in.Workspace) })
+		func(ctx context.Context, in *RigIn) (rig.Rig, error) { return a.Rigs.Wake(ctx, in.Rig, in.Workspace) })
 	handle(a, route{method: "POST", path: "/v1/rigs/{rig}/exec", id: "execCollect", summary: "Run a command to its end and return its output", tag: "acting", maxBody: 2 << 20},
 		func(ctx context.Context, in *struct {
-			rigIn
+			RigIn
 			Body keeperapi.ExecCollect
 		}) (keeperapi.ExecResult, error) {
 			var out keeperapi.ExecResult
@@ -95,7 +96,7 @@ func (a *API) rigRoutes() {
 		})
 	handle(a, route{method: "GET", path: "/v1/rigs/{rig}/stat", id: "statFile", summary: "Describe a file in a rig", tag: "files"},
 		func(ctx context.Context, in *struct {
-			rigIn
+			RigIn
 			Path string `query:"path" required:"true" maxLength:"4096"`
 		}) (guestapi.FileInfo, error) {
 			var out guestapi.FileInfo
@@ -110,35 +111,35 @@ func (a *API) rigRoutes() {
 		})
 
 	handle(a, route{method: "GET", path: "/v1/rigs/{rig}/egress", id: "getEgress", summary: "The patterns that a rig's gate admits", tag: "egress"},
-		func(ctx context.Context, in *rigIn) (keeperapi.EgressRules, error) {
+		func(ctx context.Context, in *RigIn) (keeperapi.EgressRules, error) {
 			var out keeperapi.EgressRules
 			return out, a.ask(ctx, in, http.MethodGet, "/v1/egress", nil, &out)
 		})
 	type changeIn struct {
-		rigIn
+		RigIn
 		Body keeperapi.EgressChange
 	}
 	handle(a, route{method: "POST", path: "/v1/rigs/{rig}/egress/allow", id: "allowEgress", summary: "Admit a pattern", tag: "egress"},
 		func(ctx context.Context, in *changeIn) (keeperapi.EgressRules, error) {
 			var out keeperapi.EgressRules
-			return out, a.ask(ctx, &in.rigIn, http.MethodPost, "/v1/egress/allow", in.Body, &out)
+			return out, a.ask(ctx, &in.RigIn, http.MethodPost, "/v1/egress/allow", in.Body, &out)
 		})
 	handle(a, route{method: "POST", path: "/v1/rigs/{rig}/egress/deny", id: "denyEgress", summary: "Remove a pattern and close what only it admitted", tag: "egress"},
 		func(ctx context.Context, in *changeIn) (keeperapi.EgressRules, error) {
 			var out keeperapi.EgressRules
-			return out, a.ask(ctx, &in.rigIn, http.MethodPost, "/v1/egress/deny", in.Body, &out)
+			return out, a.ask(ctx, &in.RigIn, http.MethodPost, "/v1/egress/deny", in.Body, &out)
 		})
 	handle(a, route{method: "GET", path: "/v1/rigs/{rig}/egress/log", id: "getEgressLog", summary: "What the gate decided", tag: "egress"},
 		func(ctx context.Context, in *struct {
-			rigIn
+			RigIn
 			After int64 `query:"after" minimum:"0" doc:"Only events with a higher number"`
 		}) (keeperapi.EgressLog, error) {
 			var out keeperapi.EgressLog
-			return out, a.ask(ctx, &in.rigIn, http.MethodGet, "/v1/egress/log?after="+strconv.FormatInt(in.After, 10), nil, &out)
+			return out, a.ask(ctx, &in.RigIn, http.MethodGet, "/v1/egress/log?after="+strconv.FormatInt(in.After, 10), nil, &out)
 		})
 }
 
-func (a *API) ask(ctx context.Context, in *rigIn, method, path string, body, out any) error {
+func (a *API) ask(ctx context.Context, in *RigIn, method, path string, body, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	return a.Rigs.Ask(ctx, in.Rig, in.Workspace, method, path, body, out)

@@ -12,7 +12,7 @@ import (
 )
 
 func (a *API) spaceRoutes() {
-	type workspaceIn struct {
+	type WorkspaceIn struct {
 		Workspace string `path:"workspace" maxLength:"63"`
 	}
 	handle(a, route{method: "GET", path: "/v1/workspaces", id: "listWorkspaces", summary: "List workspaces", tag: "spaces"},
@@ -34,7 +34,7 @@ func (a *API) spaceRoutes() {
 			return w, known(a.Store.AddWorkspace(ctx, w.Name, w.CreatedAt), "workspace", w.Name)
 		})
 	handleEmpty(a, route{method: "DELETE", path: "/v1/workspaces/{workspace}", id: "deleteWorkspace", summary: "Close a workspace's rigs and forget it", tag: "spaces"},
-		func(ctx context.Context, in *workspaceIn) error {
+		func(ctx context.Context, in *WorkspaceIn) error {
 			if in.Workspace == serverapi.Default {
 				return rig.Errorf(rig.CodeConflict, "the workspace %q stays: it is where those go who name none", in.Workspace)
 			}
@@ -44,7 +44,7 @@ func (a *API) spaceRoutes() {
 		})
 
 	handle(a, route{method: "GET", path: "/v1/workspaces/{workspace}/spaces", id: "listSpaces", summary: "List a workspace's spaces", tag: "spaces"},
-		func(ctx context.Context, in *workspaceIn) (serverapi.Spaces, error) {
+		func(ctx context.Context, in *WorkspaceIn) (serverapi.Spaces, error) {
 			out := serverapi.Spaces{Spaces: []serverapi.Space{}}
 			if err := a.hasWorkspace(ctx, in.Workspace); err != nil {
 				return out, err
@@ -58,7 +58,7 @@ func (a *API) spaceRoutes() {
 		})
 	handle(a, route{method: "POST", path: "/v1/workspaces/{workspace}/spaces", id: "createSpace", summary: "Make a space", tag: "spaces", status: http.StatusCreated},
 		func(ctx context.Context, in *struct {
-			workspaceIn
+			WorkspaceIn
 			Body serverapi.Name
 		}) (serverapi.Space, error) {
 			s := serverapi.Space{Name: in.Body.Name, Workspace: in.Workspace, CreatedAt: a.Now().UTC()}
@@ -69,7 +69,7 @@ func (a *API) spaceRoutes() {
 		})
 	handleEmpty(a, route{method: "DELETE", path: "/v1/workspaces/{workspace}/spaces/{space}", id: "deleteSpace", summary: "Close a space's rigs and forget it", tag: "spaces"},
 		func(ctx context.Context, in *struct {
-			workspaceIn
+			WorkspaceIn
 			Space string `path:"space" maxLength:"63"`
 		}) error {
 			return a.Rigs.Drop(ctx, feed.Filter{Workspace: in.Workspace, Space: in.Space}, rig.ConversationEnded, func() error {

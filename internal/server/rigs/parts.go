@@ -24,6 +24,9 @@ type Prepared struct {
 	Machine  keeperapi.Machine
 	Boot     keeperapi.BootFiles
 	Template string // directory; empty: boot from the image
+	// Egress are patterns that the image needs, such as its package mirrors'.
+	// They belong to the defaults: Spec.NoDefaults leaves them out.
+	Egress []string
 }
 
 // Preparer turns a specification into what a machine is started from. It may

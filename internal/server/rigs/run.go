@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"rigs/internal/keeperapi"
@@ -66,9 +67,16 @@ func (e *entry) start(ctx context.Context) (*placement.Keeper, error) {
 	}
 	e.mu.Lock()
 	e.r.Image, e.r.Accel = p.Image, p.Machine.Accel
+	if !e.spec.NoDefaults {
+		for _, x := range p.Egress {
+			if !slices.Contains(e.r.Egress, x) {
+				e.r.Egress = append(e.r.Egress, x)
+			}
+		}
+	}
 	cfg := keeperapi.Config{
 		RigID: e.r.ID, Machine: p.Machine, Boot: p.Boot, Template: p.Template, HostName: hostName(&e.r),
-		Deadline: e.r.ExpiresAt, Egress: e.r.Egress,
+		Deadline: e.r.ExpiresAt, Egress: slices.Clone(e.r.Egress),
 	}
 	e.mu.Unlock()
 	e.step(rig.Step{Text: "Starting the machine"})
