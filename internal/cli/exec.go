@@ -350,12 +350,20 @@ func (a *app) attach(ctx context.Context, c *client.Client, id, ref string, req 
 	in := &detachReader{r: a.in, detach: func() { cancel(errDetached) }}
 	st, err := c.Terminal(ctx, id, req, client.StreamIO{Stdin: in, Stdout: a.out, Stderr: a.err, Resize: t.resize})
 	t.restore()
+	if err != nil {
+		// Whatever had the screen is still running: undo what it had set.
+		fmt.Fprint(a.out, resetModes)
+	}
 	if errors.Is(context.Cause(ctx), errDetached) {
 		fmt.Fprintf(a.err, "\r\ndetached; the session goes on: rigs shell %s --session %s\n", plain(ref), plain(req.Session))
 		return nil
 	}
 	return status(st, err)
 }
+
+// resetModes leaves the alternate screen, shows the cursor, and ends mouse, focus
+// and paste reports, application keys and colours.
+const resetModes = "\x1b[?1047l\x1b[?25h\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?2004l\x1b[?1l\x1b>\x1b[0m"
 
 var errDetached = errors.New("detached")
 
