@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"path"
 	"slices"
@@ -337,4 +338,31 @@ func (c *cancelable) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	return c.r.Read(p)
+}
+
+// ReadFile returns the content of a regular file of at most limit bytes. An error wraps
+// fs.ErrNotExist if there is none at that path; links are not followed. The spool
+// must have everything that was written to it.
+func (t *Tree) ReadFile(name string, limit int64) ([]byte, error) {
+	n, err := t.find(name)
+	if err != nil || n.kind != tar.TypeReg {
+		return nil, fmt.Errorf("%s: %w", name, fs.ErrNotExist)
+	}
+	if n.size > limit {
+		return nil, fmt.Errorf("%s: it has more than %d bytes", name, limit)
+	}
+	b := make([]byte, n.size)
+	if _, err := t.spool.ReadAt(b, n.offset); err != nil && n.size > 0 {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return b, nil
+}
+
+// List returns the names in a directory, sorted; none if there is no such directory.
+func (t *Tree) List(name string) []string {
+	n, err := t.find(name)
+	if err != nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(n.children))
 }

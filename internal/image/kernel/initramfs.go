@@ -44,4 +44,3 @@ func WriteInitramfs(w io.Writer, guest []byte, modules []Module) error {
 	}
 	return cpio.WriteTrailer(cw)
 }
-

@@ -3,6 +3,7 @@ package kernel
 import (
 	"bytes"
 	"debug/elf"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -110,7 +111,7 @@ func moduleDepends(ko []byte) ([]string, error) {
 	}
 	sec := f.Section(".modinfo")
 	if sec == nil {
-		return nil, fmt.Errorf("it has no section .modinfo")
+		return nil, errors.New("it has no section .modinfo")
 	}
 	data, err := sec.Data()
 	if err != nil {
