@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/goccy/go-yaml"
 
@@ -149,8 +150,8 @@ func dataDir(flags map[string]string, env func(string) (string, bool)) (string, 
 func readFile(path string) (file, error) {
 	var f file
 	b, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return f, nil
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return f, nil // what is wrong with the directory is said by who uses it
 	}
 	if err != nil {
 		return f, fmt.Errorf("settings: %w", err)

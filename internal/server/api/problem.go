@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"net/http"
+	"regexp"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -20,6 +21,23 @@ var codes = map[int]rig.Code{
 	http.StatusUnsupportedMediaType: rig.CodeInvalidRequest, http.StatusNotAcceptable: rig.CodeInvalidRequest,
 	http.StatusRequestEntityTooLarge: rig.CodeTooLarge, http.StatusRequestTimeout: rig.CodeTimeout,
 	http.StatusNotFound: rig.CodeNotFound, http.StatusUnauthorized: rig.CodeUnauthenticated, http.StatusForbidden: rig.CodeForbidden,
+}
+
+var required = regexp.MustCompile(`^expected required property (\S+) to be present$`)
+
+// fieldOf is the name of the field that a detail is about, as the caller wrote
+// it: without where it was found.
+func fieldOf(d *huma.ErrorDetail) string {
+	where, name, _ := strings.Cut(d.Location, ".")
+	switch m := required.FindStringSubmatch(d.Message); {
+	case m != nil && name == "":
+		return m[1]
+	case m != nil:
+		return name + "." + m[1]
+	case where == "body" || where == "query" || where == "path":
+		return name
+	}
+	return d.Location
 }
 
 func newError(status int, msg string, errs ...error) huma.StatusError {
@@ -42,7 +60,7 @@ func newError(status int, msg string, errs ...error) huma.StatusError {
 		case err == nil:
 		case errors.As(err, &d):
 			ed := d.ErrorDetail()
-			at := strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(ed.Location, "body."), "query."), "path.")
+			at := fieldOf(ed)
 			if field == "" {
 				field = at
 			}

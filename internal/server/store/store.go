@@ -72,12 +72,16 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	return s, nil
 }
 
-func (s *Store) migrate(ctx context.Context) error {
+func (s *Store) provider() (*goose.Provider, error) {
 	dir, err := fs.Sub(migrations, "migrations")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	p, err := goose.NewProvider(goose.DialectSQLite3, s.db, dir, goose.WithLogger(goose.NopLogger()))
+	return goose.NewProvider(goose.DialectSQLite3, s.db, dir, goose.WithLogger(goose.NopLogger()))
+}
+
+func (s *Store) migrate(ctx context.Context) error {
+	p, err := s.provider()
 	if err != nil {
 		return err
 	}
