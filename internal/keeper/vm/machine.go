@@ -67,7 +67,7 @@ func Start(p Plan, o Options) (*Machine, error) {
 	fail := func(err error) (*Machine, error) {
 		for _, c := range ours {
 			if c != nil {
-				c.Close()
+				_ = c.Close() // the first error is the one to report
 			}
 		}
 		return nil, err
@@ -97,7 +97,7 @@ func Start(p Plan, o Options) (*Machine, error) {
 }
 
 func startError(err error, qemu string) error {
-	if errors.Is(err, os.ErrNotExist) {
+	if _, serr := os.Stat(qemu); errors.Is(serr, os.ErrNotExist) {
 		return rig.Errorf(rig.CodeUnavailable, "start QEMU: %s is not there: install QEMU (Debian, Ubuntu: apt install qemu-system-x86)", qemu)
 	}
 	return rig.Errorf(rig.CodeUnavailable, "start QEMU: %w: 'rigs doctor' shows what this host has", err)
@@ -178,10 +178,9 @@ func (m *Machine) Failure(why string) *rig.Problem {
 	b.WriteString(why)
 	select {
 	case <-m.exited:
-		switch {
-		case m.exitErr == nil:
+		if m.exitErr == nil {
 			b.WriteString(": the machine powered off or rebooted")
-		default:
+		} else {
 			b.WriteString(": QEMU ended: " + m.exitErr.Error())
 		}
 	default:

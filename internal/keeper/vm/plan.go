@@ -156,7 +156,7 @@ func Argv(p Plan) []string {
 		add("object", "memory-backend-file,id=ram,size="+size+",share=on,mem-path="+escape(p.MemoryFile))
 	case Private:
 		o := "memory-backend-file,id=ram,size=" + size + ",share=off,mem-path=" + escape(p.MemoryFile)
-		if p.Version.readOnlyTemplates() {
+		if p.Version.ReadOnlyTemplates() {
 			o += ",readonly=on,rom=off"
 		}
 		add("object", o)

@@ -38,6 +38,6 @@ func (v Version) AtLeast(o Version) bool {
 
 func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Micro) }
 
-// readOnlyTemplates reports whether memory can be mapped privately from a file
+// ReadOnlyTemplates reports whether memory can be mapped privately from a file
 // that was opened read-only (memory-backend-file's rom=off).
-func (v Version) readOnlyTemplates() bool { return v.AtLeast(Version{8, 2, 0}) }
+func (v Version) ReadOnlyTemplates() bool { return v.AtLeast(Version{8, 2, 0}) }

@@ -1,0 +1,12 @@
+package keeper
+
+import (
+	"rigs/internal/keeper/gate"
+	"rigs/internal/keeper/vm"
+	"rigs/internal/keeperapi"
+	"rigs/internal/rig"
+)
+
+func newGate(cfg keeperapi.Config, events func(rig.EgressEvent)) (gateway, error) {
+	return gate.New(gate.Config{Patterns: cfg.Egress, Events: events, MTU: vm.MTU})
+}

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package keeper
+
+import "syscall"
+
+func hardenProcess() { syscall.Umask(0o077) }
