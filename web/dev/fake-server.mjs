@@ -15,7 +15,7 @@ const dist = fileURLToPath(new URL("../dist/", import.meta.url));
 
 /** What the real server sends with the page; see docs/page.md. */
 const CSP =
-  "default-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+  "default-src 'self'; style-src 'self' 'unsafe-inline'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
 const statuses = {
   invalidRequest: 400,
@@ -93,6 +93,7 @@ export async function start({ port = 0, open = true } = {}) {
     sockets: new Set(),
     failNext: undefined,
     stepMS: 250,
+    manual: false, // steps wait for POST /__fake/step
     offline: false,
     checked: now(),
   };
@@ -117,6 +118,8 @@ export async function start({ port = 0, open = true } = {}) {
     emit({ type: "egress", rigId: r.id, egress: event });
   };
 
+  const waiting = [];
+  const tick = () => new Promise((ok) => (world.manual ? waiting.push(ok) : setTimeout(ok, world.stepMS)));
   const boot = async (r) => {
     const fail = world.failNext;
     world.failNext = undefined;
@@ -129,7 +132,7 @@ export async function start({ port = 0, open = true } = {}) {
     for (const [i, step] of steps.entries()) {
       if (r.phase !== "provisioning") return;
       change(r, { step });
-      await new Promise((ok) => setTimeout(ok, world.stepMS));
+      await tick();
       if (fail && i === 1) return change(r, { phase: "failed", step: undefined, error: fail });
     }
     if (r.phase !== "provisioning") return;
@@ -308,7 +311,7 @@ export async function start({ port = 0, open = true } = {}) {
     const say = (event, data) => res.write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
     for (const step of steps) {
       say("step", step);
-      await new Promise((ok) => setTimeout(ok, world.stepMS));
+      await tick();
     }
     const [event, data] = end();
     say(event, data);
@@ -481,6 +484,9 @@ export async function start({ port = 0, open = true } = {}) {
       case "/__fake/set":
         Object.assign(world, body);
         return {};
+      case "/__fake/step":
+        waiting.shift()?.();
+        return {};
       case "/__fake/drop":
         for (const s of world.streams) s.destroy();
         for (const s of world.sockets) s.terminate();
@@ -525,7 +531,7 @@ export async function start({ port = 0, open = true } = {}) {
       }
       if (world.offline) return void req.socket.destroy();
       if (url.pathname === "/signin") {
-        if (!world.codes.delete(url.searchParams.get("code"))) throw new Refusal("unauthenticated", "this link cannot be used: it has been used or has expired: make another with rigs token link");
+        if (!world.codes.delete(url.searchParams.get("code"))) throw new Refusal("unauthenticated", "this link cannot be used: it has been used or has expired: rigs up prints another");
         const id = randomBytes(16).toString("hex");
         world.sessions.add(id);
         res.writeHead(303, { Location: "/", "Set-Cookie": `rigs_session=${id}; HttpOnly; SameSite=Strict; Path=/` });

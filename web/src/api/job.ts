@@ -3,8 +3,8 @@ import { messages } from "./sse";
 import type { ProblemBody, Step } from "./types";
 
 /** runJob starts a long job, reports its steps and returns what its `done` event carries. A job that ends without one has failed. */
-export async function runJob<T>(path: string, body: unknown, onStep: (step: Step) => void, signal: AbortSignal): Promise<T> {
-  const res = await request(path, { method: "POST", body, signal, accept: "text/event-stream" });
+export async function runJob<T>(path: string, body: unknown, onStep: (step: Step) => void): Promise<T> {
+  const res = await request(path, { method: "POST", body, accept: "text/event-stream" });
   try {
     for await (const message of messages(res)) {
       switch (message.event) {

@@ -16,16 +16,13 @@ export function SignIn() {
         <ol className="ways">
           <li>
             <Command>rigs up</Command>
-            <span>starts the server if it does not run yet, and prints a link</span>
-          </li>
-          <li>
-            <Command>rigs token link</Command>
-            <span>prints another link for a server that runs</span>
+            <span>prints a link, and starts the server if it does not run yet</span>
           </li>
         </ol>
+        <p className="muted">From a browser that is signed in already, make one under Settings → Access.</p>
         <p className="muted">
-          Open the link in this browser. It works once and for a few minutes; the browser then stays signed in until you sign out. Tokens are for programs:
-          this page takes none, so that none can be caught by a page that looks like it.
+          Open the link in this browser. It works once, and not for long; the browser then stays signed in until you sign out. Tokens (<code>rigs token</code>)
+          are for programs: this page takes none, so that nobody gets used to typing one into a page.
         </p>
         <Button icon="refresh" onClick={() => void client.invalidateQueries({ queryKey: keys.server })}>
           I have signed in: look again

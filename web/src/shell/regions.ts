@@ -14,9 +14,9 @@ export function cycleRegions(back: boolean): void {
 }
 
 function focusIn(region: HTMLElement): boolean {
-  const inside = region.querySelector<HTMLElement>(
-    region.dataset["region"] === "terminal" ? ".xterm-helper-textarea, button" : "[aria-current='page'], [role='tab'][aria-selected='true'], a[href], button, input",
-  );
+  // In the order of preference, not of the document.
+  const wanted = [".xterm-helper-textarea", "[role='tab'][aria-selected='true']", "[aria-current='page']", "a[href]", "button:not(:disabled)", "input"];
+  const inside = wanted.map((w) => region.querySelector<HTMLElement>(w)).find((e) => e?.checkVisibility());
   const target = inside ?? region;
   target.focus();
   return document.activeElement === target;
