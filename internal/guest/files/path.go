@@ -28,6 +28,9 @@ func resolve(a account.Account, p string) (string, error) {
 	return path.Clean(a.Abs(p)), nil
 }
 
+// escapes is os.Root's refusal, which it does not export.
+const escapes = "path escapes from parent"
+
 // explain turns a failure of the file system into a problem that names the path.
 func explain(what, name string, err error) error {
 	var p *rig.Problem
@@ -44,6 +47,8 @@ func explain(what, name string, err error) error {
 	}
 	code := rig.CodeInternal
 	switch {
+	case err.Error() == escapes:
+		code = rig.CodeInvalidRequest
 	case errors.Is(err, fs.ErrNotExist):
 		code = rig.CodeNotFound
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
