@@ -27,7 +27,7 @@ func DiskFreeMB(dir string) int {
 	for {
 		var st syscall.Statfs_t
 		if err := syscall.Statfs(dir, &st); err == nil {
-			return int(st.Bavail * uint64(st.Bsize) >> 20) //nolint:unconvert // signed on some systems
+			return int(st.Bavail * uint64(st.Bsize) >> 20)
 		}
 		i := strings.LastIndexByte(dir, '/')
 		if i < 0 || dir == "/" {
