@@ -7,37 +7,74 @@ import (
 	"rigs/internal/serverapi"
 )
 
-// The shapes of the API. They are the server's own; see docs/api.md.
+// The vocabulary.
 type (
-	Spec      = rig.Spec
-	Rig       = rig.Rig
-	Step      = rig.Step
-	Problem   = rig.Problem
-	Event     = rig.Event
+	// Spec is what is asked for when a rig is opened.
+	Spec = rig.Spec
+	// Rig is a rig as everybody sees it.
+	Rig = rig.Rig
+	// Step is one step of long work.
+	Step = rig.Step
+	// Problem is the server's refusal.
+	Problem = rig.Problem
+	// Event is one message of the event stream.
+	Event = rig.Event
+	// Principal is somebody who asks for something.
 	Principal = rig.Principal
+)
 
-	ExecRequest     = guestapi.ExecRequest
+// What is asked of a guest, and what it answers.
+type (
+	// ExecRequest starts a command.
+	ExecRequest = guestapi.ExecRequest
+	// TerminalRequest attaches to a terminal session.
 	TerminalRequest = guestapi.TerminalRequest
-	ExitStatus      = guestapi.ExitStatus
-	Size            = guestapi.Size
-	Signal          = guestapi.Signal
-	FileInfo        = guestapi.FileInfo
-	StreamIO        = guestapi.StreamIO
+	// ExitStatus ends a command or a session.
+	ExitStatus = guestapi.ExitStatus
+	// Size is a terminal's, in character cells.
+	Size = guestapi.Size
+	// Signal is sent to a command.
+	Signal = guestapi.Signal
+	// FileInfo describes a file.
+	FileInfo = guestapi.FileInfo
+	// StreamIO is what is connected to a stream.
+	StreamIO = guestapi.StreamIO
+)
 
+// What is asked of a keeper, and what it answers.
+type (
+	// ExecCollect runs a command to its end.
 	ExecCollect = keeperapi.ExecCollect
-	ExecResult  = keeperapi.ExecResult
+	// ExecResult is what such a command said.
+	ExecResult = keeperapi.ExecResult
+	// EgressRules are the patterns that are admitted.
 	EgressRules = keeperapi.EgressRules
-	EgressLog   = keeperapi.EgressLog
+	// EgressLog is a piece of the egress log.
+	EgressLog = keeperapi.EgressLog
+)
 
-	Server       = serverapi.Server
-	SigninLink   = serverapi.SigninLink
-	Token        = serverapi.Token
-	NewToken     = serverapi.NewToken
+// What is asked of the server, and what it answers.
+type (
+	// Server is what the server says of itself.
+	Server = serverapi.Server
+	// SigninLink signs a browser in, once.
+	SigninLink = serverapi.SigninLink
+	// Token is a token without its secret.
+	Token = serverapi.Token
+	// NewToken asks for a token.
+	NewToken = serverapi.NewToken
+	// CreatedToken is a token with its secret.
 	CreatedToken = serverapi.CreatedToken
-	Workspace    = serverapi.Workspace
-	Space        = serverapi.Space
-	Image        = serverapi.Image
-	Template     = serverapi.Template
+	// Workspace holds spaces.
+	Workspace = serverapi.Workspace
+	// Space holds rigs.
+	Space = serverapi.Space
+	// Image is an image definition and what was built from it.
+	Image = serverapi.Image
+	// Template is a frozen machine.
+	Template = serverapi.Template
+	// MakeTemplate asks for a template.
 	MakeTemplate = serverapi.MakeTemplate
-	Doctor       = serverapi.Doctor
+	// Doctor is what the server's host can do.
+	Doctor = serverapi.Doctor
 )

@@ -83,7 +83,7 @@ func TestNothingIsAnsweredWithoutACaller(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if res := s.request("GET", "/v1/server", bearer(short.Secret), ""); res.StatusCode != 200 {
+	if res := s.request("GET", "/v1/server", bearer(short.Secret), ""); res.StatusCode != http.StatusOK {
 		t.Error(res.Status)
 	}
 	s.clock.advance(61 * time.Second)
@@ -101,7 +101,7 @@ func TestNothingIsAnsweredWithoutACaller(t *testing.T) {
 		}
 	}
 	for _, public := range []string{"/healthz", "/", "/spaces/x"} {
-		if res := s.request("GET", public, nil, ""); res.StatusCode == 401 || res.StatusCode == 403 {
+		if res := s.request("GET", public, nil, ""); res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden {
 			t.Errorf("%s: %s", public, res.Status)
 		}
 	}
@@ -225,7 +225,7 @@ func TestASigninLinkWorksOnceAndMakesASession(t *testing.T) {
 	if err := json.NewDecoder(who().Body).Decode(&info); err != nil || info.Principal.Name != "ann" {
 		t.Errorf("%+v %v", info, err)
 	}
-	if res := s.request("GET", strings.TrimPrefix(link.URL, s.url), nil, ""); res.StatusCode != 401 || res.Header.Get("Set-Cookie") != "" {
+	if res := s.request("GET", strings.TrimPrefix(link.URL, s.url), nil, ""); res.StatusCode != http.StatusUnauthorized || res.Header.Get("Set-Cookie") != "" {
 		t.Errorf("twice: %s", res.Status)
 	}
 	late, err := ann.SigninLink(ctx)
@@ -233,7 +233,7 @@ func TestASigninLinkWorksOnceAndMakesASession(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.clock.advance(time.Hour)
-	if res := s.request("GET", strings.TrimPrefix(late.URL, s.url), nil, ""); res.StatusCode != 401 {
+	if res := s.request("GET", strings.TrimPrefix(late.URL, s.url), nil, ""); res.StatusCode != http.StatusUnauthorized {
 		t.Errorf("late: %s", res.Status)
 	}
 	// Revoking the token ends the session that came from it.
@@ -250,7 +250,7 @@ func TestASigninLinkWorksOnceAndMakesASession(t *testing.T) {
 	if _, err := browser.Get(link.URL); err != nil {
 		t.Fatal(err)
 	}
-	if res := who(); res.StatusCode != 200 {
+	if res := who(); res.StatusCode != http.StatusOK {
 		t.Error(res.Status)
 	}
 	u, err := url.Parse(s.url)
@@ -258,10 +258,10 @@ func TestASigninLinkWorksOnceAndMakesASession(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := jar.Cookies(u)
-	if res, err := browser.Post(s.url+"/v1/signout", "", nil); err != nil || res.StatusCode != 204 {
+	if res, err := browser.Post(s.url+"/v1/signout", "", nil); err != nil || res.StatusCode != http.StatusNoContent {
 		t.Fatalf("%+v %v", res, err)
 	}
-	if res := s.request("GET", "/v1/server", func(r *http.Request) { r.AddCookie(kept[0]) }, ""); res.StatusCode != 401 {
+	if res := s.request("GET", "/v1/server", func(r *http.Request) { r.AddCookie(kept[0]) }, ""); res.StatusCode != http.StatusUnauthorized {
 		t.Errorf("a stolen copy works on: %s", res.Status)
 	}
 }
@@ -424,7 +424,7 @@ func TestThePageIsServedOrItsAbsenceSaidSo(t *testing.T) {
 	s := start(t, home(t), nil)
 	res := s.request("GET", "/spaces/anything", nil, "")
 	b, err := io.ReadAll(res.Body)
-	if err != nil || !strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") || res.StatusCode != 200 && !strings.Contains(string(b), "has not been built") {
+	if err != nil || !strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") || res.StatusCode != http.StatusOK && !strings.Contains(string(b), "has not been built") {
 		t.Errorf("%s %v %s", res.Status, err, b)
 	}
 	if csp := res.Header.Get("Content-Security-Policy"); !strings.Contains(csp, "frame-ancestors 'none'") || !strings.Contains(csp, "default-src 'self'") {
@@ -433,7 +433,7 @@ func TestThePageIsServedOrItsAbsenceSaidSo(t *testing.T) {
 	for _, p := range []string{"/assets/missing.js", "/assets/", "/.gitkeep", "/../web/dist/.gitkeep"} {
 		res := s.request("GET", p, nil, "")
 		b, _ := io.ReadAll(res.Body)
-		if strings.HasPrefix(p, "/assets/m") && res.StatusCode != 404 {
+		if strings.HasPrefix(p, "/assets/m") && res.StatusCode != http.StatusNotFound {
 			t.Errorf("%s: %s %s", p, res.Status, b)
 		}
 	}

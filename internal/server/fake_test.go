@@ -197,7 +197,7 @@ func (k *keeper) handler() http.Handler {
 	m := http.NewServeMux()
 	m.HandleFunc("GET /v1/events", func(w http.ResponseWriter, r *http.Request) {
 		rc := http.NewResponseController(w)
-		w.WriteHeader(200)
+		w.WriteHeader(http.StatusOK)
 		rc.Flush()
 		for {
 			select {
@@ -280,7 +280,7 @@ func (k *keeper) handler() http.Handler {
 			wire.WriteProblem(w, rig.Errorf(rig.CodeInvalidRequest, "%d bytes", n))
 			return
 		}
-		w.WriteHeader(204)
+		w.WriteHeader(http.StatusNoContent)
 	})
 	m.HandleFunc("GET /v1/stat", func(w http.ResponseWriter, r *http.Request) {
 		wire.WriteJSON(w, guestapi.FileInfo{Path: r.URL.Query().Get("path"), Type: "file"})
@@ -308,14 +308,14 @@ func (k *keeper) handler() http.Handler {
 		n, _ := strconv.ParseInt(r.URL.Query().Get("after"), 10, 64)
 		wire.WriteJSON(w, keeperapi.EgressLog{Events: []rig.EgressEvent{{Seq: n + 1}}})
 	})
-	m.HandleFunc("POST /v1/park", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(204) })
-	m.HandleFunc("POST /v1/wake", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(204) })
+	m.HandleFunc("POST /v1/park", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	m.HandleFunc("POST /v1/wake", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	m.HandleFunc("POST /v1/close", func(w http.ResponseWriter, r *http.Request) {
 		if k.mode == deaf {
 			<-r.Context().Done()
 			return
 		}
-		w.WriteHeader(204)
+		w.WriteHeader(http.StatusNoContent)
 		http.NewResponseController(w).Flush()
 		time.AfterFunc(time.Millisecond, k.stop)
 	})

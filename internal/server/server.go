@@ -164,7 +164,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		Version: o.Version, DataDir: dir.layout.Data(), StartedAt: o.Now().UTC(), URL: ready.URL,
 	}).Handler()
 
-	s := serve(handler, log, sock, tcp)
+	s := serve(ctx, handler, log, sock, tcp)
 	clock, stopClock := context.WithCancel(ctx)
 	var clockDone sync.WaitGroup
 	clockDone.Go(func() { keepTime(clock, manager, st, log, o.Now) })
@@ -185,7 +185,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	defer cancel()
 	err = errors.Join(err, manager.Shutdown(end))
 	events.Close()
-	s.stop()
+	s.stop(ctx)
 	log.Info("stopped")
 	return err
 }
@@ -309,7 +309,7 @@ func listenPrivate(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }() // it is empty
 	early := filepath.Join(dir, "s")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: early, Net: "unix"})
 	if err != nil {
@@ -317,7 +317,7 @@ func listenPrivate(path string) (net.Listener, error) {
 	}
 	l.SetUnlinkOnClose(false)
 	if err := errors.Join(os.Chmod(early, 0o600), os.Rename(early, path)); err != nil {
-		l.Close()
+		_ = l.Close() // its error says no more
 		return nil, err
 	}
 	return &namedListener{l, path}, nil
@@ -410,7 +410,7 @@ func keepTime(ctx context.Context, m *rigs.Manager, st *store.Store, log *slog.L
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			m.Tick(now())
+			m.Tick(ctx, now())
 			if n := now().Round(0); n.Sub(tidied) >= tidyEvery {
 				tidied = n
 				if err := st.Tidy(ctx, n); err != nil {
@@ -438,8 +438,8 @@ type servers struct {
 	failed chan error
 }
 
-func serve(h http.Handler, log *slog.Logger, ls ...net.Listener) *servers {
-	base, cancel := context.WithCancel(context.Background())
+func serve(ctx context.Context, h http.Handler, log *slog.Logger, ls ...net.Listener) *servers {
+	base, cancel := context.WithCancel(context.WithoutCancel(ctx)) // requests end last
 	s := &servers{cancel: cancel, failed: make(chan error, len(ls))}
 	for _, l := range ls {
 		if l == nil {
@@ -461,13 +461,13 @@ func serve(h http.Handler, log *slog.Logger, ls ...net.Listener) *servers {
 }
 
 // stop ends the streams, lets requests finish for a moment, and cuts the rest.
-func (s *servers) stop() {
+func (s *servers) stop(ctx context.Context) {
 	s.cancel()
-	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
 	for _, srv := range s.all {
 		if srv.Shutdown(ctx) != nil {
-			srv.Close()
+			_ = srv.Close() // what is left is cut
 		}
 	}
 	s.done.Wait()

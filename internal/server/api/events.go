@@ -32,16 +32,16 @@ type sse struct {
 }
 
 // streamed is an answer of events: f runs when the header was sent.
-func streamed(f func(ctx context.Context, s *sse)) *huma.StreamResponse {
+func streamed(f func(s *sse)) *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
-		r, w := humago.Unwrap(hc)
+		_, w := humago.Unwrap(hc)
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.WriteHeader(http.StatusOK)
 		s := &sse{w: w, c: http.NewResponseController(w)}
 		if s.write(": hello\n\n") != nil {
 			return
 		}
-		f(r.Context(), s)
+		f(s)
 	}}
 }
 
@@ -94,7 +94,7 @@ func (a *API) eventRoutes() {
 			}
 			f = feed.Filter{RigID: r.ID}
 		}
-		return streamed(func(ctx context.Context, s *sse) { a.events(ctx, f, s) }), nil
+		return streamed(func(s *sse) { a.events(ctx, f, s) }), nil
 	})
 }
 
@@ -182,12 +182,12 @@ func (a *API) imageRoutes() {
 		})
 	op := route{method: "POST", path: "/v1/images/{name}/build", id: "buildImage", summary: "Build an image", tag: "images"}.operation()
 	op.Responses = a.eventResponses(map[string]reflect.Type{"step": reflect.TypeFor[rig.Step](), "done": reflect.TypeFor[serverapi.Image](), "error": reflect.TypeFor[rig.Problem]()})
-	huma.Register(a.huma, op, func(_ context.Context, in *struct {
+	huma.Register(a.huma, op, func(ctx context.Context, in *struct {
 		NameIn
 		Body *serverapi.BuildImage
 	}) (*huma.StreamResponse, error) {
 		noCache := in.Body != nil && in.Body.NoCache
-		return streamed(func(ctx context.Context, s *sse) {
+		return streamed(func(s *sse) {
 			work(ctx, s, func(ctx context.Context, step func(rig.Step)) (serverapi.Image, error) {
 				return a.Images.Build(ctx, in.Name, noCache, step)
 			})
@@ -203,8 +203,8 @@ func (a *API) imageRoutes() {
 		})
 	op = route{method: "POST", path: "/v1/templates", id: "makeTemplate", summary: "Make a template, unless it is there", tag: "images"}.operation()
 	op.Responses = a.eventResponses(map[string]reflect.Type{"step": reflect.TypeFor[rig.Step](), "done": reflect.TypeFor[serverapi.Template](), "error": reflect.TypeFor[rig.Problem]()})
-	huma.Register(a.huma, op, func(_ context.Context, in *struct{ Body serverapi.MakeTemplate }) (*huma.StreamResponse, error) {
-		return streamed(func(ctx context.Context, s *sse) {
+	huma.Register(a.huma, op, func(ctx context.Context, in *struct{ Body serverapi.MakeTemplate }) (*huma.StreamResponse, error) {
+		return streamed(func(s *sse) {
 			work(ctx, s, func(ctx context.Context, step func(rig.Step)) (serverapi.Template, error) {
 				return a.Templates.Make(ctx, in.Body, step)
 			})

@@ -64,14 +64,8 @@ func NewLocal(l paths.Layout, owner string, command []string, log *slog.Logger) 
 	if err != nil {
 		return nil, err
 	}
-	if u != nil {
-		for _, dir := range []string{l.Data(), l.Cache()} {
-			if err := u.CanEnter(dir); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return &Local{layout: l, owner: owner, command: command, user: u, log: log}, nil
+	p := &Local{layout: l, owner: owner, command: command, user: u, log: log}
+	return p, p.CanEnter()
 }
 
 // User is the unprivileged user that keepers run as, or "" for the server's own.
@@ -80,6 +74,23 @@ func (l *Local) User() string {
 		return ""
 	}
 	return l.user.Name
+}
+
+// UserIDs are the ids of that user; false when it is the server's own.
+func (l *Local) UserIDs() (uid, gid int, ok bool) {
+	if l.user == nil {
+		return 0, 0, false
+	}
+	return int(l.user.UID), int(l.user.GID), true
+}
+
+// CanEnter returns an error that says what to do if that user cannot pass
+// through the data or the cache directory.
+func (l *Local) CanEnter() error {
+	if l.user == nil {
+		return nil
+	}
+	return errors.Join(l.user.CanEnter(l.layout.Data()), l.user.CanEnter(l.layout.Cache()))
 }
 
 // Prepare makes the directories that keepers' own ones are made in.
@@ -314,13 +325,14 @@ func (l *Local) RunTask(ctx context.Context, cfg keeperapi.Config, event func(ke
 	if err == nil {
 		err = l.runTask(ctx, cfg, event)
 	}
-	if cfg.TemplateDir != "" && l.user != nil {
-		err = errors.Join(err, takeBack(cfg.TemplateDir))
-	}
 	// Also when ctx is what ended it.
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	return errors.Join(err, l.End(end, cfg.RigID))
+	err = errors.Join(err, l.End(end, cfg.RigID))
+	if cfg.TemplateDir != "" && l.user != nil { // nobody of that user's is at it any more
+		err = errors.Join(err, takeBack(cfg.TemplateDir))
+	}
+	return err
 }
 
 func (l *Local) runTask(ctx context.Context, cfg keeperapi.Config, event func(keeperapi.Event)) error {

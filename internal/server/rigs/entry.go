@@ -31,7 +31,6 @@ type entry struct {
 	r        rig.Rig
 	changed  chan struct{} // closed at the next change of phase
 	keeper   *placement.Keeper
-	reason   rig.CloseReason // why closing was asked for
 	streams  map[Kind]int
 	lastUse  time.Time
 	lastStep time.Time // when one was published last
@@ -57,7 +56,7 @@ func (e *entry) snapshot() rig.Rig {
 
 // become moves the rig to a phase if the table allows it, with whatever else f
 // changes, writes it down and tells everybody.
-func (e *entry) become(next rig.Phase, f func(*rig.Rig)) bool {
+func (e *entry) become(ctx context.Context, next rig.Phase, f func(*rig.Rig)) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.r.Phase.CanBecome(next) {
@@ -74,16 +73,16 @@ func (e *entry) become(next rig.Phase, f func(*rig.Rig)) bool {
 	close(e.changed)
 	e.changed = make(chan struct{})
 	e.m.log.Info("phase", "rig", e.r.ID, "from", from, "to", next, "reason", e.r.CloseReason, "error", e.r.Error)
-	e.save()
+	e.save(ctx)
 	e.publish(rig.Event{Type: "rig"})
 	return true
 }
 
 // save writes the rig down. The caller holds e.mu. A database that cannot be
 // written must not keep a machine from being closed; the next start puts right
-// what a missing write left.
-func (e *entry) save() {
-	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+// what a missing write left. Who caused it may have gone: that is no reason.
+func (e *entry) save(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	if err := e.m.store.PutRig(ctx, e.r); err != nil {
 		e.m.log.Error("a rig's state was not written", "rig", e.r.ID, "phase", e.r.Phase, "error", err)
@@ -119,11 +118,11 @@ func (e *entry) step(s rig.Step) {
 }
 
 // rules notes the egress patterns that the gate admits now.
-func (e *entry) rules(p []string) {
+func (e *entry) rules(ctx context.Context, p []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.r.Egress = slices.Clone(p)
-	e.save()
+	e.save(ctx)
 	e.publish(rig.Event{Type: "rules", Rules: slices.Clone(p)})
 }
 

@@ -96,7 +96,7 @@ func (m *Manager) Open(ctx context.Context, by rig.Principal, s rig.Spec) (rig.R
 	if err := m.store.PutRig(ctx, e.r); err != nil {
 		return rig.Rig{}, false, rig.Errorf(rig.CodeInternal, "the rig was not opened, its row cannot be written: %w", err)
 	}
-	life, cancel := context.WithCancel(context.Background()) // a rig outlives the request
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx)) // a rig outlives the request
 	e.cancel = cancel
 	m.entries[e.r.ID] = e
 	m.metrics.Opened(s.Surface)
@@ -105,7 +105,7 @@ func (m *Manager) Open(ctx context.Context, by rig.Principal, s rig.Spec) (rig.R
 	e.mu.Lock()
 	e.publish(rig.Event{Type: "rig"})
 	e.mu.Unlock()
-	m.wg.Go(func() { e.run(life) }) //nolint:contextcheck // its own life, see above
+	m.wg.Go(func() { e.run(life) })
 	return r, true, nil
 }
 
@@ -287,25 +287,25 @@ func (m *Manager) Close(ctx context.Context, name, workspace string, why rig.Clo
 	if err != nil || e == nil {
 		return r, err
 	}
-	e.ask(why)
+	e.ask(ctx, why)
 	select {
 	case <-e.done:
 	case <-ctx.Done():
 		return e.snapshot(), rig.Errorf(rig.CodeTimeout, "rig %s is still closing: %w", r.ID, ctx.Err())
 	}
-	e.finish()
+	e.finish(ctx)
 	return e.snapshot(), nil
 }
 
 // ask moves the rig to closing, unless it is there, and lets its goroutine know.
-func (e *entry) ask(why rig.CloseReason) {
-	e.become(rig.Closing, func(r *rig.Rig) { r.CloseReason = why })
+func (e *entry) ask(ctx context.Context, why rig.CloseReason) {
+	e.become(ctx, rig.Closing, func(r *rig.Rig) { r.CloseReason = why })
 	e.cancel()
 }
 
 // finish ends the record of a rig whose goroutine has ended.
-func (e *entry) finish() {
-	if !e.become(rig.Closed, func(r *rig.Rig) { r.ClosedAt = e.m.now() }) {
+func (e *entry) finish(ctx context.Context) {
+	if !e.become(ctx, rig.Closed, func(r *rig.Rig) { r.ClosedAt = e.m.now() }) {
 		return
 	}
 	e.m.metrics.Closed(e.r.Surface, e.snapshot().CloseReason)
@@ -365,7 +365,7 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 
 // Tick does what the time asks for: TTLs and idle windows. It does not wait for
 // what it begins.
-func (m *Manager) Tick(now time.Time) {
+func (m *Manager) Tick(ctx context.Context, now time.Time) {
 	now = now.Round(0)
 	for _, e := range m.all() {
 		e.mu.Lock()
@@ -378,15 +378,15 @@ func (m *Manager) Tick(now time.Time) {
 		}
 		m.wg.Go(func() {
 			defer e.acting.Store(false)
-			if err := e.act(a, s.lastUse); err != nil {
+			if err := e.act(ctx, a, s.lastUse); err != nil {
 				m.log.Warn("a rig could not be parked or closed", "rig", e.r.ID, "error", err)
 			}
 		})
 	}
 }
 
-func (e *entry) act(a action, seen time.Time) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*teardownTimeout)
+func (e *entry) act(ctx context.Context, a action, seen time.Time) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*teardownTimeout)
 	defer cancel()
 	switch a {
 	case park:

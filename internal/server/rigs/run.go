@@ -38,9 +38,9 @@ func (e *entry) run(ctx context.Context) {
 	} else {
 		e.attend(ctx, k)
 	}
-	e.teardown()
+	e.teardown(ctx)
 	close(e.done)
-	e.finish() // does nothing to a failed one
+	e.finish(ctx) // does nothing to a failed one
 	e.cancel()
 }
 
@@ -50,10 +50,10 @@ func (e *entry) settle(ctx context.Context, why rig.CloseReason, err error) {
 	switch {
 	case ctx.Err() != nil: // somebody has moved it to closing
 	case why != "":
-		e.become(rig.Closing, func(r *rig.Rig) { r.CloseReason = why })
+		e.become(ctx, rig.Closing, func(r *rig.Rig) { r.CloseReason = why })
 	default:
 		p := rig.AsProblem(err)
-		if e.become(rig.Failed, func(r *rig.Rig) { r.Error = p }) {
+		if e.become(ctx, rig.Failed, func(r *rig.Rig) { r.Error = p }) {
 			e.m.metrics.Failed(e.spec.Surface, p.Code)
 		}
 	}
@@ -106,7 +106,7 @@ func (e *entry) attend(ctx context.Context, k *placement.Keeper) {
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
-		e.closeKeeper(k)
+		e.closeKeeper(ctx, k)
 		cut()
 	}()
 	for range events { // what it says while it closes must be read
@@ -131,7 +131,7 @@ func (e *entry) watch(ctx context.Context, events <-chan keeperapi.Event, ended 
 			if !ok {
 				return "", rig.Errorf(rig.CodeBackendFailure, "the machine's keeper ended unexpectedly: %w: %s", <-ended, e.tail())
 			}
-			if why, err := e.handle(ev); why != "" || err != nil {
+			if why, err := e.handle(ctx, ev); why != "" || err != nil {
 				return why, err
 			}
 		}
@@ -149,7 +149,7 @@ func (e *entry) tail() string {
 }
 
 // handle notes one event. An error or a reason is the end of the machine.
-func (e *entry) handle(ev keeperapi.Event) (rig.CloseReason, error) {
+func (e *entry) handle(ctx context.Context, ev keeperapi.Event) (rig.CloseReason, error) {
 	switch {
 	case ev.Step != nil:
 		e.step(*ev.Step)
@@ -158,11 +158,11 @@ func (e *entry) handle(ev keeperapi.Event) (rig.CloseReason, error) {
 		e.publish(rig.Event{Type: "egress", Egress: ev.Egress})
 		e.mu.Unlock()
 	case ev.Type == "rules":
-		e.rules(ev.Rules)
+		e.rules(ctx, ev.Rules)
 	case ev.Phase == rig.Ready:
 		first := false
 		now := e.m.now()
-		ok := e.become(rig.Ready, func(r *rig.Rig) {
+		ok := e.become(ctx, rig.Ready, func(r *rig.Rig) {
 			if first = r.ReadyAt.IsZero(); first {
 				r.ReadyAt, r.Boot = now, ev.Boot
 			}
@@ -173,7 +173,7 @@ func (e *entry) handle(ev keeperapi.Event) (rig.CloseReason, error) {
 			e.m.metrics.Ready(r.Surface, r.Boot, r.ReadyAt.Sub(r.OpenedAt))
 		}
 	case ev.Phase == rig.Parked:
-		e.become(rig.Parked, nil)
+		e.become(ctx, rig.Parked, nil)
 	case ev.Phase == rig.Failed:
 		if ev.Error != nil {
 			return "", ev.Error
@@ -249,13 +249,13 @@ func attach(ctx context.Context, k *placement.Keeper) (*http.Response, error) {
 }
 
 // closeKeeper ends the keeper: asked first, then killed.
-func (e *entry) closeKeeper(k *placement.Keeper) {
+func (e *entry) closeKeeper(ctx context.Context, k *placement.Keeper) {
 	select {
 	case <-k.Done():
 		return
 	default:
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	if err := call(ctx, k, http.MethodPost, "/v1/close", nil, nil); err != nil {
 		e.m.log.Warn("a keeper did not close its machine when asked: it is killed", "rig", k.ID, "error", err)
@@ -279,12 +279,12 @@ func (e *entry) closeKeeper(k *placement.Keeper) {
 }
 
 // teardown removes whatever is left of the machine.
-func (e *entry) teardown() {
+func (e *entry) teardown(ctx context.Context) {
 	e.mu.Lock()
 	e.keeper = nil
 	id := e.r.ID
 	e.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
 	if err := e.m.place.End(ctx, id); err != nil {
 		e.m.log.Error("something of a rig's machine is left: it is swept at the next start", "rig", id, "error", err)

@@ -207,7 +207,7 @@ func (e *entry) park(ctx context.Context, seen *time.Time) error {
 	if err := call(ctx, k, http.MethodPost, "/v1/park", nil, nil); err != nil {
 		return keeperError(k.ID, err)
 	}
-	e.become(rig.Parked, nil)
+	e.become(ctx, rig.Parked, nil)
 	return nil
 }
 
@@ -227,6 +227,6 @@ func (e *entry) wake(ctx context.Context) error {
 	if err := call(ctx, k, http.MethodPost, "/v1/wake", nil, nil); err != nil {
 		return keeperError(k.ID, err)
 	}
-	e.become(rig.Ready, nil)
+	e.become(ctx, rig.Ready, nil)
 	return nil
 }

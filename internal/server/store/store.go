@@ -66,7 +66,7 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	}
 	s := &Store{db: d, q: db.New(d)}
 	if err := s.migrate(ctx); err != nil {
-		d.Close()
+		_ = d.Close() // the first error counts
 		return nil, fmt.Errorf("database %s: %w", path, err)
 	}
 	return s, nil

@@ -95,7 +95,7 @@ func kill(ctx context.Context, pid int, owner, id string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("process %d: %w", pid, err)
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }()
 	// The pidfd now stands for one process for good. If that still carries the
 	// mark, it is the one that was meant.
 	if _, ok := marked(pid, owner, id); !ok {
