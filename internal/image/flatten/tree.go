@@ -17,7 +17,7 @@ import (
 // Limits on an image, all layers together.
 const (
 	MaxBytes   = 64 << 30 // of file content
-	MaxEntries = 4 << 20
+	MaxEntries = 1 << 20
 	maxName    = 255 // bytes of a name (ext4)
 	maxPath    = 4096
 	maxTarget  = 4095 // bytes of a symbolic link

@@ -3,6 +3,8 @@ package flatten
 import (
 	"archive/tar"
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -12,7 +14,11 @@ import (
 	"github.com/Microsoft/hcsshim/ext4/tar2ext4"
 )
 
-// FSType is the file system that WriteFS makes.
+// FSType is the file system that WriteFS makes. Tried against EROFS as go-erofs 0.3
+// writes it (uncompressed), with Debian's kernel 6.1 under QEMU 7.2 without KVM: a boot that starts
+// Python and git and reads the whole tree takes 10.7 and 10.9 s of processor time from ext4 and 11.6 and 12.7 s
+// from EROFS (two runs each; November 2026). ext4 is built into that kernel and needed for the writable
+// layer anyway, while EROFS is one more module; and go-erofs has no hard links.
 const FSType = "ext4"
 
 // WriteFS writes the tree as a file system. progress is called with the number of bytes of
@@ -30,6 +36,57 @@ func (t *Tree) WriteFS(ctx context.Context, out io.ReadWriteSeeker, progress fun
 	if werr := <-written; werr != nil && err == nil {
 		err = werr
 	}
+	if err != nil {
+		return err
+	}
+	return padInodeBitmaps(out)
+}
+
+// padInodeBitmaps sets the bits of the inode bitmaps that stand for no inode, which
+// tar2ext4 leaves clear. The kernel does not mind; e2fsck does, and a file system that
+// passes it without a word is easier to vouch for. Offsets are those of the
+// superblock and the group descriptors (Documentation/filesystems/ext4, 32-byte descriptors,
+// blocks of 4 KiB, as tar2ext4 writes them).
+func padInodeBitmaps(fs io.ReadWriteSeeker) error {
+	const blockSize = 4096
+	var sb [1024]byte
+	if err := readAt(fs, sb[:], 1024); err != nil {
+		return err
+	}
+	le := binary.LittleEndian
+	blocks, perGroup, inodes := le.Uint32(sb[4:]), le.Uint32(sb[32:]), le.Uint32(sb[40:])
+	if perGroup == 0 || inodes > 8*blockSize || le.Uint32(sb[24:]) != 2 {
+		return errors.New("the file system has another form than expected")
+	}
+	groups := (blocks + perGroup - 1) / perGroup
+	descriptors := make([]byte, 32*groups)
+	if err := readAt(fs, descriptors, blockSize); err != nil {
+		return err
+	}
+	bitmap := make([]byte, blockSize)
+	for g := range groups {
+		at := int64(le.Uint32(descriptors[32*g+4:])) * blockSize
+		if err := readAt(fs, bitmap, at); err != nil {
+			return err
+		}
+		for i := inodes; i < 8*blockSize; i++ {
+			bitmap[i/8] |= 1 << (i % 8)
+		}
+		if _, err := fs.Seek(at, io.SeekStart); err != nil {
+			return err
+		}
+		if _, err := fs.Write(bitmap); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readAt(r io.ReadSeeker, b []byte, at int64) error {
+	if _, err := r.Seek(at, io.SeekStart); err != nil {
+		return err
+	}
+	_, err := io.ReadFull(r, b)
 	return err
 }
 

@@ -12,9 +12,12 @@ import (
 // before it has a file system of its own.
 var mountPoints = []string{"dev", "lower", "proc", "root", "sys", "upper"}
 
-// WriteInitramfs writes the initramfs, uncompressed: the guest binary as /init, the modules
+// WriteInitramfs writes the initramfs: the guest binary as /init, the modules
 // as /modules/NAME.ko, their order in /modules/order (one file name a line), the device
 // /dev/console and empty mount points. The same input gives the same bytes.
+//
+// It is not compressed: 8 MB of it in gzip keep a guest without KVM busy for 0.13 s more (QEMU 7.2 with
+// -icount shift=0, where the clock counts instructions; November 2026).
 func WriteInitramfs(w io.Writer, guest []byte, modules []Module) error {
 	recs := []cpio.Record{
 		cpio.Directory(".", 0o755),
