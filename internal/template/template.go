@@ -68,7 +68,11 @@ type Inputs struct {
 	Surface rig.Surface       `json:"surface"`
 	Engine  rig.Engine        `json:"engine,omitempty"`
 	CPU     string            `json:"cpu,omitempty"` // the host's processor, where guests see it (kvm)
-	Image   string            `json:"image,omitempty"`
+	// RunsAs is the user that clones run as, when not the server's own: that user must be
+	// able to open the files (see ClonesAs), so servers that share a cache share templates only if they
+	// agree on it.
+	RunsAs string `json:"runsAs,omitempty"`
+	Image  string `json:"image,omitempty"`
 }
 
 // Key is the name of the template for in.
