@@ -80,7 +80,7 @@ func (m *machinery) base(ctx context.Context, surface rig.Surface, engine rig.En
 	}
 	machine := keeperapi.Machine{Surface: surface, Accel: accel.Name, QEMU: q.Path, QEMUVersion: q.Text,
 		MemoryMB: res.MemoryMB, VCPUs: res.VCPUs, DiskMB: res.DiskMB, TSCKHz: khz}
-	return base{img, boot, template.Inputs{Machine: machine, Digests: boot.Digests, Surface: surface, Engine: engine, CPU: host.CPU(), Image: img.Ref()}}, nil
+	return base{img, boot, template.Inputs{Machine: machine, Digests: boot.Digests, Surface: surface, Engine: engine, CPU: host.CPU(), RunsAs: m.Placement.User(), Image: img.Ref()}}, nil
 }
 
 // boot resolves an image and its boot files.

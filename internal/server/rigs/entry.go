@@ -72,7 +72,15 @@ func (e *entry) become(ctx context.Context, next rig.Phase, f func(*rig.Rig)) bo
 	}
 	close(e.changed)
 	e.changed = make(chan struct{})
-	e.m.log.Info("phase", "rig", e.r.ID, "from", from, "to", next, "reason", e.r.CloseReason, "error", e.r.Error)
+	log := e.m.log.With("rig", e.r.ID, "from", from, "to", next)
+	switch next {
+	case rig.Failed:
+		log.Error("phase", "code", e.r.Error.Code, "error", e.r.Error.Detail)
+	case rig.Closing:
+		log.Info("phase", "reason", e.r.CloseReason)
+	default:
+		log.Info("phase")
+	}
 	e.save(ctx)
 	e.publish(rig.Event{Type: "rig"})
 	return true
