@@ -27,7 +27,7 @@
 // # Shape
 //
 // Data flows one way: link.go cuts the hypervisor's stream into frames, frame.go
-// sorts them (pure), session.go feeds the stack, dnsanswer.go answers lookups
+// sifts them (pure), session.go feeds the stack, dnsanswer.go answers lookups
 // (pure), names.go knows which address stands for which name, verdict.go and
 // ranges.go decide (pure), connect.go resolves and dials, opening.go and http.go
 // look at the first bytes, relay.go moves the rest, journal.go writes it down.

@@ -3,6 +3,7 @@ package gate
 import (
 	"encoding/binary"
 	"net/netip"
+	"slices"
 
 	"gvisor.dev/gvisor/pkg/tcpip"
 	"gvisor.dev/gvisor/pkg/tcpip/checksum"
@@ -15,6 +16,8 @@ var (
 	guestAddr   = netip.MustParseAddr("10.0.0.2")
 	gatewayAddr = netip.MustParseAddr("10.0.0.1")
 	network     = netip.MustParsePrefix("10.0.0.0/24")
+
+	broadcastAddrs = [...]netip.Addr{netip.MustParseAddr("255.255.255.255"), netip.MustParseAddr("10.0.0.255")}
 
 	gatewayMAC = tcpip.LinkAddress("\x02rigs\x01") // locally administered
 )
@@ -42,8 +45,8 @@ var dropKinds = []string{
 	dropMulticast, dropTCP, dropUDP, dropICMP, dropIPv6, dropProtocol,
 }
 
-// sorted is what the filter says about one frame.
-type sorted struct {
+// sifted is what the filter says about one frame.
+type sifted struct {
 	pass bool
 	drop string // kind, when it does not pass
 
@@ -57,28 +60,28 @@ type sorted struct {
 	reply []byte // a frame that tells the guest at once, so that nothing hangs; may be nil
 }
 
-// sort decides about one Ethernet frame of the guest. It is pure and the only
+// sift decides about one Ethernet frame of the guest. It is pure and the only
 // way into the network stack, which therefore sees nothing but well-formed ARP,
 // IPv4 TCP and UDP to the gateway's port 53, from the guest's own address.
-func sort(f []byte) sorted {
+func sift(f []byte) sifted {
 	if len(f) < header.EthernetMinimumSize {
-		return sorted{drop: dropMalformed}
+		return sifted{drop: dropMalformed}
 	}
 	switch body := f[header.EthernetMinimumSize:]; header.Ethernet(f).Type() {
 	case header.ARPProtocolNumber:
-		return sortARP(body)
+		return siftARP(body)
 	case header.IPv4ProtocolNumber:
-		return sortIPv4(f, body)
+		return siftIPv4(f, body)
 	case header.IPv6ProtocolNumber:
-		return sortIPv6(f, body)
+		return siftIPv6(f, body)
 	}
-	return sorted{drop: dropEthertype}
+	return sifted{drop: dropEthertype}
 }
 
-func sortARP(body []byte) sorted {
+func siftARP(body []byte) sifted {
 	h := header.ARP(body)
 	if len(body) < header.ARPSize || !h.IsValid() || (h.Op() != header.ARPRequest && h.Op() != header.ARPReply) {
-		return sorted{drop: dropARP}
+		return sifted{drop: dropARP}
 	}
 	sender, _ := netip.AddrFromSlice(h.ProtocolAddressSender())
 	target, _ := netip.AddrFromSlice(h.ProtocolAddressTarget())
@@ -86,17 +89,17 @@ func sortARP(body []byte) sorted {
 	// for the guest's own address is its check for a duplicate; the stack, which
 	// answers for all addresses, must not answer that one.
 	if sender != guestAddr || target == guestAddr || !network.Contains(target) {
-		return sorted{drop: dropARP}
+		return sifted{drop: dropARP}
 	}
-	return sorted{pass: true}
+	return sifted{pass: true}
 }
 
-func sortIPv4(f, body []byte) sorted {
+func siftIPv4(f, body []byte) sifted {
 	h := header.IPv4(body)
 	if !h.IsValid(len(body)) {
-		return sorted{drop: dropMalformed}
+		return sifted{drop: dropMalformed}
 	}
-	s := sorted{address: netip.AddrFrom4(h.DestinationAddress().As4())}
+	s := sifted{address: netip.AddrFrom4(h.DestinationAddress().As4())}
 	size := int(h.HeaderLength())
 	payload := body[size:h.TotalLength()]
 	switch {
@@ -121,7 +124,7 @@ func sortIPv4(f, body []byte) sorted {
 			return s
 		}
 		s.protocol, s.port = protoTCP, int(header.TCP(payload).DestinationPort())
-		if classify(s.address) == rangeNever || s.address.IsLoopback() || s.address == guestAddr {
+		if s.address == guestAddr || s.address.IsLoopback() || contains(never4, s.address) {
 			s.drop, s.attempt = dropTCP, true
 			s.reply = unreachable4(f, body, header.ICMPv4AdminProhibited)
 			return s
@@ -156,8 +159,7 @@ func sortIPv4(f, body []byte) sorted {
 // linkScope reports whether a is an address that only neighbours have: a frame to
 // it leaves nobody's machine, with or without a gate.
 func linkScope(a netip.Addr) bool {
-	return a.IsMulticast() || a.IsLinkLocalUnicast() && a.Is6() ||
-		a == netip.AddrFrom4([4]byte{255, 255, 255, 255}) || a == netip.MustParseAddr("10.0.0.255")
+	return a.IsMulticast() || a.IsLinkLocalUnicast() && a.Is6() || slices.Contains(broadcastAddrs[:], a)
 }
 
 // unreachable4 makes the ICMP destination-unreachable frame that answers the
@@ -189,16 +191,16 @@ func encodeEthernet(out, to []byte, kind tcpip.NetworkProtocolNumber) {
 	})
 }
 
-// sortIPv6 drops everything. The guest is told at once all the same: a neighbour
+// siftIPv6 drops everything. The guest is told at once all the same: a neighbour
 // solicitation for a global address is answered, and what is then sent there is
 // prohibited, so that even a guest that made itself an IPv6 route falls back to
 // IPv4 without waiting.
-func sortIPv6(f, body []byte) sorted {
+func siftIPv6(f, body []byte) sifted {
 	h := header.IPv6(body)
 	if !h.IsValid(len(body)) {
-		return sorted{drop: dropMalformed}
+		return sifted{drop: dropMalformed}
 	}
-	s := sorted{drop: dropIPv6, address: netip.AddrFrom16(h.DestinationAddress().As16())}
+	s := sifted{drop: dropIPv6, address: netip.AddrFrom16(h.DestinationAddress().As16())}
 	if icmp := header.ICMPv6(h.Payload()); h.NextHeader() == uint8(header.ICMPv6ProtocolNumber) &&
 		len(icmp) >= header.ICMPv6NeighborSolicitMinimumSize && icmp.Type() == header.ICMPv6NeighborSolicit {
 		target := netip.AddrFrom16(header.NDPNeighborSolicit(icmp.MessageBody()).TargetAddress().As16())

@@ -30,23 +30,26 @@ func (s *session) upHTTP(ctx context.Context, c *connection, upstream net.Conn, 
 	up := &countingWriter{upstream, &c.out, c.touch}
 	for first := true; ; first = false {
 		head, err := readHead(r, guest, s.gate.cfg.Limits.FirstBytes)
-		if errors.Is(err, io.EOF) && len(head) == 0 {
-			return nil
+		if errors.Is(err, io.EOF) {
+			return nil // it is done
 		}
 		var req request
 		if err == nil {
 			req, err = parseHead(head)
 		}
-		if err != nil && !errors.Is(err, errNotHTTP) {
-			return err
+		if err == nil {
+			err = s.check(c, req.opening)
 		}
-		if err := s.check(c, req.opening); err != nil {
-			return err
+		if err == nil {
+			_, err = up.Write(head)
 		}
-		if _, err := up.Write(head); err != nil {
-			return err
+		if err == nil {
+			err = moveBody(up, r, req)
 		}
-		if err := s.body(up, r, req); err != nil {
+		if errors.Is(err, errNotHTTP) {
+			err = s.check(c, opening{kind: openingOther})
+		}
+		if err != nil {
 			return err
 		}
 		// Another protocol may follow, if the other end says so; until it has said
@@ -64,8 +67,12 @@ var errNotHTTP = errors.New("not an unambiguous HTTP request")
 // readHead reads a request's head with its empty line. Reading may take for ever
 // until the first byte came, and patience from then on.
 func readHead(r *bufio.Reader, conn net.Conn, patience time.Duration) ([]byte, error) {
-	if _, err := r.Peek(1); err != nil {
+	b, err := r.Peek(1)
+	if err != nil {
 		return nil, err
+	}
+	if b[0] < 'A' || b[0] > 'Z' {
+		return nil, errNotHTTP // at once: the rest of a method might never come
 	}
 	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		return nil, err
@@ -75,10 +82,9 @@ func readHead(r *bufio.Reader, conn net.Conn, patience time.Duration) ([]byte, e
 		line, err := r.ReadSlice('\n')
 		head = append(head, line...)
 		switch {
-		case errors.Is(err, bufio.ErrBufferFull) && len(head) <= maxHead:
-		case err != nil || len(head) > maxHead:
-			return head, errNotHTTP
-		case len(line) <= 2 && (len(head) < 2 || bytes.HasSuffix(head, []byte("\n\r\n")) || len(line) == 1 || bytes.Equal(head, []byte("\r\n"))):
+		case len(head) > maxHead, err != nil && !errors.Is(err, bufio.ErrBufferFull):
+			return nil, errNotHTTP
+		case err == nil && len(bytes.TrimRight(line, "\r\n")) == 0:
 			return head, conn.SetReadDeadline(time.Time{})
 		}
 	}
@@ -164,8 +170,9 @@ func hostOnPort80(s string) string {
 	return name
 }
 
-// body moves a request's body.
-func (s *session) body(up io.Writer, r *bufio.Reader, req request) error {
+// moveBody moves a request's body. Where its framing is ambiguous, errNotHTTP comes
+// before the bytes in question went up.
+func moveBody(up io.Writer, r *bufio.Reader, req request) error {
 	if !req.chunked {
 		return moveExactly(up, r, req.length)
 	}

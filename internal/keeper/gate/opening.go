@@ -41,6 +41,9 @@ func (s *session) up(ctx context.Context, c *connection, upstream net.Conn, gues
 
 // check judges a connection by what its bytes say.
 func (s *session) check(c *connection, o opening) error {
+	if o.kind == openingUnread {
+		o.kind = openingOther // it was read: whoever forgot to say what it is gets no admission for it
+	}
 	if v := s.gate.learn(c, func(f *flow) { f.opening = o }); !v.allow {
 		return errRefused{v}
 	}

@@ -1,9 +1,10 @@
 package gate
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"fmt"
+
 	"io"
 	"net"
 	"net/netip"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -206,10 +208,14 @@ type peer struct {
 	link  *channel.Endpoint
 
 	raw  chan []byte // frames from the gate, when somebody listens
+	drop atomic.Bool // lose all frames from the gate
 	done chan error  // what Serve returned
-	mu   sync.Mutex
+
 	stop context.CancelFunc
 }
+
+// peers is how many there are: only the last can tell that nothing is left.
+var peers atomic.Int32
 
 // newPeer makes a gate, a world and a guest, and takes them down at the test's end,
 // checking that nothing is left.
@@ -223,6 +229,7 @@ func newPeerWith(t testing.TB, limits Limits, patterns ...string) *peer {
 		t.Fatal(err)
 	}
 	p.gate = g
+	peers.Add(1)
 	host, guest := socketpair(t)
 	p.conn = guest
 	ctx, cancel := context.WithCancel(context.Background())
@@ -254,6 +261,10 @@ func newPeerWith(t testing.TB, limits Limits, patterns ...string) *peer {
 			case p.raw <- slices.Clone(v.AsSlice()):
 			default:
 			}
+			if p.drop.Load() {
+				v.Release()
+				return
+			}
 			pkt := stack.NewPacketBuffer(stack.PacketBufferOptions{Payload: buffer.MakeWithView(v)})
 			p.link.InjectInbound(0, pkt)
 			pkt.DecRef()
@@ -266,7 +277,9 @@ func newPeerWith(t testing.TB, limits Limits, patterns ...string) *peer {
 		p.stack.Destroy()
 		p.served()
 		cancel()
-		noGoroutines(t)
+		if peers.Add(-1) == 0 {
+			noGoroutines(t)
+		}
 	})
 	return p
 }
@@ -295,7 +308,7 @@ func noGoroutines(t testing.TB) {
 		for g := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
 			// A test's own functions are not left behind by the gate.
 			if strings.Contains(g, "gate.(*") && !strings.Contains(g, "_test.go") || strings.Contains(g, "gvisor.dev/") && !strings.Contains(g, "_test.go") {
-				left += g + "\n\n"
+				left = g
 			}
 		}
 		if left == "" {
@@ -461,4 +474,31 @@ func (p *peer) inject(frame []byte) {
 	pkt.DecRef()
 }
 
-func (p *peer) addr(format string, args ...any) string { return fmt.Sprintf(format, args...) }
+func mustAddr(t testing.TB, s string) netip.Addr {
+	t.Helper()
+	a, err := netip.ParseAddr(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.Unmap()
+}
+
+type rigEvent = rig.EgressEvent
+
+// lockedBuffer is a buffer that a server writes and a test reads.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}

@@ -186,7 +186,7 @@ func (s *session) countOversize() { s.gate.dropped[dropOversize].Add(1) }
 
 // take puts one frame through the filter and into the stack.
 func (s *session) take(frame *buffer.View) {
-	f := sort(frame.AsSlice())
+	f := sift(frame.AsSlice())
 	if f.pass {
 		p := stack.NewPacketBuffer(stack.PacketBufferOptions{Payload: buffer.MakeWithView(frame)})
 		s.link.InjectInbound(0, p)
