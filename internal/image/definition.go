@@ -13,13 +13,14 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"rigs/internal/image/debian"
 	"rigs/internal/rig"
 )
 
 // definition is what an image is made of (images/NAME.yaml).
 type definition struct {
 	name   string
-	digest string // of the file
+	digest string // of the file and of the recipe that builds it
 
 	Description string        `yaml:"description"`
 	Surfaces    []rig.Surface `yaml:"surfaces"`
@@ -46,7 +47,7 @@ func parseDefinition(name string, data []byte) (definition, error) {
 			return definition{}, fmt.Errorf("image definition %s: %w", name, err)
 		}
 	}
-	sum := sha256.Sum256(data)
+	sum := sha256.Sum256(append(slices.Clone(data), debian.Recipe()...))
 	d.digest = hex.EncodeToString(sum[:])
 	return d, nil
 }

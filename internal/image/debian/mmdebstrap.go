@@ -1,7 +1,7 @@
 package debian
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	_ "embed"
 	"errors"
@@ -27,6 +27,10 @@ var customize string
 
 //go:embed kernel.sh
 var fetchKernel string
+
+// Recipe is what is done to an image's packages; an image that was made by another
+// recipe is out of date.
+func Recipe() string { return slim + customize }
 
 // Request says what to make.
 type Request struct {
@@ -92,27 +96,33 @@ func Run(ctx context.Context, r Request, out io.Writer, progress func(rig.Step))
 	// A process group of its own: mmdebstrap cleans up when all of it is told to end, as by ^C.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = cleanUp
 	sink := &sink{w: out}
-	cmd.Stdout = sink
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		return err
-	}
+	said := &follower{progress: progress}
+	cmd.Stdout, cmd.Stderr = sink, said
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start mmdebstrap: %w", err)
 	}
-	tail := follow(stderr, progress)
 	err = cmd.Wait()
+	said.flush()
+	if err == nil {
+		return nil
+	}
+	// What did not end by itself must not go on without us. Usually there is nothing left.
+	if kerr := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); kerr != nil && !errors.Is(kerr, syscall.ESRCH) {
+		err = errors.Join(err, kerr)
+	}
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case sink.err != nil:
 		return sink.err
-	case err != nil:
-		return explain(err, tail)
 	}
-	return nil
+	return explain(err, said.tail)
 }
+
+// cleanUp is how long mmdebstrap may take to remove a half-made tree.
+const cleanUp = time.Minute
 
 // sink keeps the error of a write, which says more than that mmdebstrap then ended by SIGPIPE.
 type sink struct {
@@ -139,24 +149,46 @@ func environment(r Request) []string {
 
 const tailLines = 40
 
-// follow reads mmdebstrap's messages to their end and returns the last of them.
-func follow(r io.Reader, progress func(rig.Step)) []string {
-	var m meter
-	var tail []string
-	br := bufio.NewReaderSize(r, 64<<10)
+// follower reads mmdebstrap's messages line by line and keeps the last of them.
+type follower struct {
+	progress func(rig.Step)
+	meter    meter
+	partial  []byte
+	tail     []string
+}
+
+const maxLine = 64 << 10
+
+func (f *follower) Write(p []byte) (int, error) {
+	f.partial = append(f.partial, p...)
 	for {
-		line, err := br.ReadString('\n')
-		if line = strings.TrimSpace(line); line != "" {
-			if s, ok := m.line(line); ok && progress != nil {
-				progress(s)
+		i := bytes.IndexByte(f.partial, '\n')
+		if i < 0 {
+			if len(f.partial) > maxLine {
+				f.flush()
 			}
-			if tail = append(tail, line); len(tail) > tailLines {
-				tail = tail[1:]
-			}
+			return len(p), nil
 		}
-		if err != nil {
-			return tail
-		}
+		f.line(string(f.partial[:i]))
+		f.partial = f.partial[i+1:]
+	}
+}
+
+// flush takes what is left for a line.
+func (f *follower) flush() {
+	f.line(string(f.partial))
+	f.partial = nil
+}
+
+func (f *follower) line(s string) {
+	if s = strings.TrimSpace(s); s == "" {
+		return
+	}
+	if step, ok := f.meter.line(s); ok && f.progress != nil {
+		f.progress(step)
+	}
+	if f.tail = append(f.tail, s); len(f.tail) > tailLines {
+		f.tail = f.tail[1:]
 	}
 }
 
