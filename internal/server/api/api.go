@@ -79,7 +79,7 @@ type API struct {
 // New returns the API.
 func New(c Config) *API {
 	a := &API{Config: c, mux: http.NewServeMux()}
-	hc := huma.DefaultConfig("Rigs", c.Version)
+	hc := huma.DefaultConfig("Rigs", Version)
 	hc.Info.Description = "Disposable virtual machines that an AI agent drives while a person watches. Errors are RFC 9457 problems with a stable code."
 	hc.DocsPath, hc.SchemasPath, hc.OpenAPIPath, hc.CreateHooks = "", "", "", nil
 	hc.RejectUnknownQueryParameters = true
@@ -96,15 +96,21 @@ func New(c Config) *API {
 	a.fileRoutes()
 	a.eventRoutes()
 	a.imageRoutes()
-	a.mux.Handle("GET /metrics", c.Metrics.Handler())
+	a.mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) { c.Metrics.Handler().ServeHTTP(w, r) })
 	a.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) { wire.WriteJSON(w, a.huma.OpenAPI()) })
 	a.mux.HandleFunc("/", notFound)
 	return a
 }
 
-// OpenAPI is the description of the API, indented.
-func (a *API) OpenAPI() ([]byte, error) {
-	b, err := json.MarshalIndent(a.huma.OpenAPI(), "", " ")
+// Version is the version of the API: of its paths and shapes, not of the server.
+const Version = "1"
+
+//go:generate go run ./openapi ../../../client/openapi.json
+
+// OpenAPI is the description of the API, indented. It is committed as
+// client/openapi.json, from which the page's client is generated.
+func OpenAPI() ([]byte, error) {
+	b, err := json.MarshalIndent(New(Config{}).huma.OpenAPI(), "", " ")
 	return append(b, '\n'), err
 }
 
