@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -82,7 +84,7 @@ func (a *app) up(ctx context.Context, p *progress, flags []string) error {
 	if created {
 		how = map[string]string{"clone": "cloned from the template", "cold": "booted from the image"}[r.Boot] + " in " + seconds(opened)
 	}
-	fmt.Fprintf(a.out, "\nRig %s (%s, %s) %s.\n", plain(r.ID), plain(r.Ref()), accelWords(r.Accel), how)
+	fmt.Fprintf(a.out, "\nRig %s (%s) %s, with %s.\n", plain(r.ID), plain(r.Ref()), how, accelWords(r.Accel))
 	if err := a.demonstrate(ctx, c, r.ID); err != nil {
 		return err
 	}
@@ -97,13 +99,50 @@ Watch it in a browser; this link signs you in, once, until %s:
 
 Go on with:
 
-    rigs shell %s             a shell in it
-    rigs egress %s log        what it reached, and what was refused
-    rigs run -- uname -a                a machine for one command
-    rigs close %s             it is gone, and its disk too
-    rigs down                           stop the server
-`, link.ExpiresAt.Local().Format(time.TimeOnly), plain(link.URL), r.Ref(), r.Ref(), r.Ref())
+%s`, link.ExpiresAt.Local().Format(time.TimeOnly), plain(link.URL), nextSteps(ownName(), plain(r.Ref())))
 	return nil
+}
+
+// nextSteps lists commands to try, aligned.
+func nextSteps(name, ref string) string {
+	var b strings.Builder
+	for _, s := range [][2]string{
+		{"shell " + ref, "a shell in it; Enter ~. leaves it"},
+		{"egress " + ref + " log", "what it reached, and what was refused"},
+		{"run -- uname -a", "a machine for one command"},
+		{"close " + ref, "it is gone, and its disk too"},
+		{"down", "stop the server"},
+	} {
+		fmt.Fprintf(&b, "    %-40s %s\n", name+" "+s[0], s[1])
+	}
+	return b.String()
+}
+
+// ownName is what the user has to type to run this program again: its name, or
+// its path where the name would find another one, or none.
+func ownName() string {
+	self, err := os.Executable()
+	if err != nil {
+		return "rigs"
+	}
+	if found, err := exec.LookPath("rigs"); err == nil && samePath(found, self) {
+		return "rigs"
+	}
+	if wd, err := os.Getwd(); err == nil {
+		if rel, err := filepath.Rel(wd, self); err == nil && filepath.IsLocal(rel) && strings.Contains(rel, "/") {
+			return rel
+		}
+	}
+	return self
+}
+
+func samePath(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
 }
 
 // upServer makes sure that a server of this very build runs.
@@ -210,7 +249,7 @@ func (a *app) demonstrate(ctx context.Context, c *client.Client, id string) erro
 		for l := range strings.Lines(string(res.Stdout) + string(res.Stderr)) {
 			fmt.Fprintf(a.out, "    %s\n", plain(strings.TrimRight(l, "\r\n")))
 		}
-		fmt.Fprintf(a.out, "    (status %d, %s)\n", res.Code, seconds(time.Since(began)))
+		fmt.Fprintf(a.out, "    [status %d after %s]\n", res.Code, seconds(time.Since(began)))
 	}
 	l, err := c.EgressLog(ctx, id, 0)
 	if err != nil {
@@ -230,7 +269,7 @@ func accelWords(accel string) string {
 	case "kvm", "hvf":
 		return "hardware virtualization"
 	case "tcg":
-		return "software emulation: 'rigs doctor' says why"
+		return "software emulation ('rigs doctor' says why)"
 	}
 	return accel
 }

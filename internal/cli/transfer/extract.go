@@ -47,9 +47,12 @@ type Refused struct {
 }
 
 func (r *Refused) Error() string {
-	s := "refused " + strings.Join(r.Names, "; refused ")
+	if len(r.Names) == 1 && r.More == 0 {
+		return "refused, the rest is copied: " + r.Names[0]
+	}
+	s := fmt.Sprintf("%d refused, the rest is copied:\n%s", len(r.Names)+r.More, strings.Join(r.Names, "\n"))
 	if r.More > 0 {
-		s += fmt.Sprintf("; and %d more", r.More)
+		s += fmt.Sprintf("\nand %d more", r.More)
 	}
 	return s
 }
