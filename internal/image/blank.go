@@ -53,7 +53,7 @@ func makeBlank(ctx context.Context, path string, diskMB int) error {
 	}
 	const id = "72696773-0000-4000-8000-000000000001"
 	cmd := exec.CommandContext(ctx, bin, "-q", "-F", "-t", "ext4", "-b", "4096", "-m", "0", "-U", id,
-		"-I", "256", "-i", "16384", "-O", blankFeatures, "-E", "lazy_itable_init=0,nodiscard,root_owner=0:0,hash_seed="+id, path)
+		"-I", "256", "-i", "16384", "-O", blankFeatures, "-E", "lazy_itable_init=0,root_owner=0:0,hash_seed="+id, path)
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "MKE2FS_CONFIG=/dev/null", "E2FSPROGS_FAKE_TIME=1", "SOURCE_DATE_EPOCH=1")
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -18,6 +18,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"rigs/internal/seal"
 )
 
 // Annotations of index.json. The first two are the image specification's.
@@ -68,15 +70,27 @@ func (o ociStore) put(img v1.Image, name string, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := path.WriteImage(img); err != nil {
+	digest, err := img.Digest()
+	if err != nil {
 		return err
 	}
 	raw, err := img.RawManifest()
 	if err != nil {
 		return err
 	}
-	digest, err := img.Digest()
+	config, err := img.ConfigName()
 	if err != nil {
+		return err
+	}
+	for _, h := range []v1.Hash{digest, config} {
+		// A blob that is there is taken for what its name says; a damaged one must not be.
+		if _, err := o.small(h); errors.Is(err, seal.ErrBroken) {
+			if err := os.RemoveAll(o.blob(h)); err != nil {
+				return err
+			}
+		}
+	}
+	if err := path.WriteImage(img); err != nil {
 		return err
 	}
 	mt, err := img.MediaType()
@@ -193,7 +207,7 @@ func (o ociStore) small(h v1.Hash) ([]byte, error) {
 	if h.Algorithm != "sha256" {
 		return nil, fmt.Errorf("blob %s: only sha256 is trusted", h)
 	}
-	f, err := os.Open(o.blob(h))
+	f, err := o.open(h)
 	if err != nil {
 		return nil, err
 	}
@@ -203,9 +217,18 @@ func (o ociStore) small(h v1.Hash) ([]byte, error) {
 		return nil, err
 	}
 	if sum := sha256.Sum256(data); len(data) > maxManifest || hex.EncodeToString(sum[:]) != h.Hex {
-		return nil, fmt.Errorf("%s: its content does not match its digest", f.Name())
+		return nil, fmt.Errorf("%w: %s: its content does not match its digest", seal.ErrBroken, f.Name())
 	}
 	return data, nil
+}
+
+// open opens a blob, which something leads to, so that its absence is damage.
+func (o ociStore) open(h v1.Hash) (*os.File, error) {
+	f, err := os.Open(o.blob(h))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %w", seal.ErrBroken, err)
+	}
+	return f, err
 }
 
 // complete reports the first blob of an image that is missing or has another size.

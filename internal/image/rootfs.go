@@ -159,7 +159,7 @@ func (s *Store) flattenInto(ctx context.Context, dir string, digest v1.Hash, pro
 // addLayer reads a layer and checks it against both its digests: that of the blob and that of the
 // tar stream inside.
 func (s *Store) addLayer(ctx context.Context, tree *flatten.Tree, l v1.Descriptor, diffID v1.Hash) error {
-	f, err := os.Open(s.oci.blob(l.Digest))
+	f, err := s.oci.open(l.Digest)
 	if err != nil {
 		return err
 	}

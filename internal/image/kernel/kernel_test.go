@@ -1,9 +1,7 @@
 package kernel
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -13,10 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/klauspost/compress/zstd"
-	"github.com/pierrec/lz4/v4"
 	"github.com/u-root/u-root/pkg/cpio"
-	"github.com/ulikunitz/xz"
+
+	"rigs/internal/image/kernel/kerneltest"
 )
 
 // large and vmlinux are stand-ins for kernels, the first of more than one block of LZ4.
@@ -25,122 +22,7 @@ var (
 	vmlinux = large[:200_000]
 )
 
-func pack(t *testing.T, format string, data []byte) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	var w io.WriteCloser
-	var err error
-	switch format {
-	case "gzip":
-		w = gzip.NewWriter(&b)
-	case "xz":
-		w, err = xz.NewWriter(&b)
-	case "zstd":
-		w, err = zstd.NewWriter(&b)
-	case "lz4":
-		z := lz4.NewWriter(&b)
-		err = z.Apply(lz4.LegacyOption(true))
-		w = z
-	case "none":
-		return data
-	default:
-		t.Fatalf("no format %q", format)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Write(data); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
-}
-
-// bzImage wraps a kernel as the build of the kernel does.
-func bzImage(t *testing.T, format string, elf []byte) []byte {
-	t.Helper()
-	payload := pack(t, format, elf)
-	if format != "gzip" {
-		payload = binary.LittleEndian.AppendUint32(payload, uint32(len(elf)))
-	}
-	const sects, offset = 3, 100
-	img := make([]byte, (sects+1)*512+offset)
-	img[offSetupSects] = sects
-	copy(img[offHeaderMagic:], "HdrS")
-	binary.LittleEndian.PutUint16(img[offVersion:], 0x20f)
-	binary.LittleEndian.PutUint32(img[offPayloadOffset:], offset)
-	binary.LittleEndian.PutUint32(img[offPayloadLength:], uint32(len(payload)))
-	return append(append(img, payload...), "what follows is not the kernel"...)
-}
-
-// module makes an ELF object that says what it depends on.
-func module(t *testing.T, depends string) []byte {
-	t.Helper()
-	info := []byte("license=GPL\x00depends=" + depends + "\x00vermagic=6.1\x00")
-	names := []byte("\x00.shstrtab\x00.modinfo\x00")
-	le := binary.LittleEndian
-	var b bytes.Buffer
-	put := func(v any) {
-		if err := binary.Write(&b, le, v); err != nil {
-			t.Fatal(err)
-		}
-	}
-	b.WriteString("\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 9))
-	namesAt, infoAt := uint64(64), uint64(64+len(names))
-	sections := infoAt + uint64(len(info))
-	put([]uint16{1, 62})
-	put(uint32(1))
-	put([]uint64{0, 0, sections})
-	put(uint32(0))
-	put([]uint16{64, 0, 0, 64, 3, 1})
-	b.Write(names)
-	b.Write(info)
-	section := func(name, kind uint32, at, size uint64) {
-		put([]uint32{name, kind})
-		put([]uint64{0, 0, at, size})
-		put([]uint32{0, 0})
-		put([]uint64{1, 0})
-	}
-	section(0, 0, 0, 0)
-	section(1, 3, namesAt, uint64(len(names)))
-	section(11, 1, infoAt, uint64(len(info)))
-	return b.Bytes()
-}
-
-type shipped struct {
-	name string
-	data []byte
-}
-
-// deb makes a Debian package.
-func deb(t *testing.T, format string, files ...shipped) []byte {
-	t.Helper()
-	var data bytes.Buffer
-	w := tar.NewWriter(&data)
-	for _, f := range files {
-		if err := w.WriteHeader(&tar.Header{Name: "./" + f.name, Typeflag: tar.TypeReg, Size: int64(len(f.data)), Mode: 0o644}); err != nil {
-			t.Fatal(err)
-		}
-		w.Write(f.data)
-	}
-	w.Close()
-	var ar bytes.Buffer
-	ar.WriteString(arMagic)
-	member := func(name string, data []byte) {
-		fmt.Fprintf(&ar, "%-16s%-12d%-6d%-6d%-8o%-10d`\n", name, 0, 0, 0, 0o100644, len(data))
-		ar.Write(data)
-		if len(data)%2 == 1 {
-			ar.WriteByte('\n')
-		}
-	}
-	suffix := map[string]string{"gzip": ".gz", "xz": ".xz", "zstd": ".zst", "none": ""}[format]
-	member("debian-binary", []byte("2.0\n"))
-	member("control.tar.xz", []byte("odd"))
-	member("data.tar"+suffix, pack(t, format, data.Bytes()))
-	return ar.Bytes()
-}
+func file(name string, data []byte) kerneltest.File { return kerneltest.File{Name: name, Data: data} }
 
 const modules = "lib/modules/6.1.0-57-cloud-amd64/"
 
@@ -148,16 +30,16 @@ func TestExtract(t *testing.T) {
 	wanted := []string{"virtio_net", "crc32c-intel", "ext4", "jbd2"}
 	for _, format := range []string{"gzip", "xz", "zstd", "none"} {
 		t.Run(format, func(t *testing.T) {
-			d := deb(t, format,
-				shipped{"boot/vmlinuz-6.1.0-57-cloud-amd64", bzImage(t, "lz4", vmlinux)},
-				shipped{"boot/config-6.1.0-57-cloud-amd64", []byte("CONFIG_EXT4_FS=y")},
-				shipped{modules + "modules.builtin", []byte("kernel/fs/ext4/ext4.ko\nkernel/fs/jbd2/jbd2.ko\n")},
-				shipped{modules + "kernel/drivers/net/virtio_net.ko.xz", pack(t, "xz", module(t, "net_failover,virtio"))},
-				shipped{modules + "kernel/drivers/net/net_failover.ko.zst", pack(t, "zstd", module(t, "failover"))},
-				shipped{modules + "kernel/net/core/failover.ko.gz", pack(t, "gzip", module(t, ""))},
-				shipped{modules + "kernel/drivers/virtio/virtio.ko", module(t, "")},
-				shipped{modules + "kernel/arch/x86/crypto/crc32c-intel.ko", module(t, "")},
-				shipped{modules + "kernel/sound/unwanted.ko", []byte("not even an object")},
+			d := kerneltest.Deb(t, format,
+				file("boot/vmlinuz-6.1.0-57-cloud-amd64", kerneltest.BzImage(t, "lz4", vmlinux)),
+				file("boot/config-6.1.0-57-cloud-amd64", []byte("CONFIG_EXT4_FS=y")),
+				file(modules+"modules.builtin", []byte("kernel/fs/ext4/ext4.ko\nkernel/fs/jbd2/jbd2.ko\n")),
+				file(modules+"kernel/drivers/net/virtio_net.ko.xz", kerneltest.Pack(t, "xz", kerneltest.Module(t, "net_failover,virtio"))),
+				file(modules+"kernel/drivers/net/net_failover.ko.zst", kerneltest.Pack(t, "zstd", kerneltest.Module(t, "failover"))),
+				file(modules+"kernel/net/core/failover.ko.gz", kerneltest.Pack(t, "gzip", kerneltest.Module(t, ""))),
+				file(modules+"kernel/drivers/virtio/virtio.ko", kerneltest.Module(t, "")),
+				file(modules+"kernel/arch/x86/crypto/crc32c-intel.ko", kerneltest.Module(t, "")),
+				file(modules+"kernel/sound/unwanted.ko", []byte("not even an object")),
 			)
 			k, err := Extract(t.Context(), bytes.NewReader(d), wanted)
 			if err != nil {
@@ -181,9 +63,9 @@ func TestExtract(t *testing.T) {
 }
 
 func TestExtractRefusesWhatIsNoKernelPackage(t *testing.T) {
-	boot := shipped{"boot/vmlinuz-6.1", bzImage(t, "lz4", vmlinux)}
-	builtin := shipped{modules + "modules.builtin", nil}
-	whole := deb(t, "xz", boot, builtin)
+	boot := file("boot/vmlinuz-6.1", kerneltest.BzImage(t, "lz4", vmlinux))
+	builtin := file(modules+"modules.builtin", nil)
+	whole := kerneltest.Deb(t, "xz", boot, builtin)
 	cases := map[string]struct {
 		data []byte
 		says string
@@ -191,10 +73,10 @@ func TestExtractRefusesWhatIsNoKernelPackage(t *testing.T) {
 		"nothing":                  {nil, "not a Debian package"},
 		"another file":             {[]byte("PK\x03\x04 some archive"), "not a Debian package"},
 		"a package cut short":      {whole[:len(whole)/2], "EOF"},
-		"a package of other files": {deb(t, "gzip", shipped{"usr/bin/true", []byte("x")}), "not a kernel package"},
-		"no list of built-ins":     {deb(t, "gzip", boot), "not a kernel package"},
+		"a package of other files": {kerneltest.Deb(t, "gzip", file("usr/bin/true", []byte("x"))), "not a kernel package"},
+		"no list of built-ins":     {kerneltest.Deb(t, "gzip", boot), "not a kernel package"},
 		"a member header damaged":  {bytes.Replace(whole, []byte("`\n"), []byte("  "), 1), "malformed"},
-		"a kernel damaged":         {deb(t, "gzip", shipped{"boot/vmlinuz-6.1", []byte("x")}, builtin), "bzImage"},
+		"a kernel damaged":         {kerneltest.Deb(t, "gzip", file("boot/vmlinuz-6.1", []byte("x")), builtin), "bzImage"},
 		"a module missing":         {whole, "no module virtio_net"},
 	}
 	for name, c := range cases {
@@ -218,7 +100,7 @@ func TestKernelsOfEveryCompressionAreUnpacked(t *testing.T) {
 		if format == "lz4" {
 			want = large
 		}
-		got, err := extractVMLinux(bzImage(t, format, want))
+		got, err := extractVMLinux(kerneltest.BzImage(t, format, want))
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: %d bytes, %v", format, len(got), err)
 		}
@@ -227,20 +109,20 @@ func TestKernelsOfEveryCompressionAreUnpacked(t *testing.T) {
 
 func TestDamagedKernelsAreRefused(t *testing.T) {
 	change := func(format string, f func([]byte)) []byte {
-		img := bzImage(t, format, vmlinux)
+		img := kerneltest.BzImage(t, format, vmlinux)
 		f(img)
 		return img
 	}
 	le := binary.LittleEndian
 	cases := map[string][]byte{
-		"cut short":            bzImage(t, "lz4", vmlinux)[:2000],
+		"cut short":            kerneltest.BzImage(t, "lz4", vmlinux)[:2000],
 		"no header":            make([]byte, 4096),
 		"an old protocol":      change("lz4", func(b []byte) { le.PutUint16(b[offVersion:], 0x207) }),
 		"a payload outside":    change("lz4", func(b []byte) { le.PutUint32(b[offPayloadLength:], 1<<31) }),
 		"an offset outside":    change("lz4", func(b []byte) { le.PutUint32(b[offPayloadOffset:], 1<<31) }),
 		"no payload":           change("lz4", func(b []byte) { le.PutUint32(b[offPayloadLength:], 0) }),
-		"unknown compression":  bzImage(t, "none", vmlinux),
-		"not an ELF":           bzImage(t, "zstd", []byte(strings.Repeat("no kernel ", 100))),
+		"unknown compression":  kerneltest.BzImage(t, "none", vmlinux),
+		"not an ELF":           kerneltest.BzImage(t, "zstd", []byte(strings.Repeat("no kernel ", 100))),
 		"a damaged payload":    change("zstd", func(b []byte) { b[2190] ^= 0xff }),
 		"a size that lies":     change("xz", func(b []byte) { le.PutUint32(b[len(b)-34:], 1000) }),
 		"a size beyond reason": change("xz", func(b []byte) { le.PutUint32(b[len(b)-34:], 1<<31) }),
@@ -301,10 +183,10 @@ func TestModuleDependsRefusesOtherFiles(t *testing.T) {
 	if _, err := moduleDepends([]byte("text")); err == nil {
 		t.Error("text was taken for a module")
 	}
-	if d, err := moduleDepends(module(t, "a,b")); err != nil || !slices.Equal(d, []string{"a", "b"}) {
+	if d, err := moduleDepends(kerneltest.Module(t, "a,b")); err != nil || !slices.Equal(d, []string{"a", "b"}) {
 		t.Errorf("depends %v, %v", d, err)
 	}
-	if d, err := moduleDepends(module(t, "")); err != nil || len(d) != 0 {
+	if d, err := moduleDepends(kerneltest.Module(t, "")); err != nil || len(d) != 0 {
 		t.Errorf("depends %v, %v", d, err)
 	}
 }
