@@ -18,10 +18,10 @@ import (
 // E8: what is neither TCP nor a lookup is answered at once, logged and counted.
 func TestOtherProtocolsAreRefusedAtOnce(t *testing.T) {
 	p := newPeer(t, "good.test")
-	p.lookup("good.test") // the guest's stack knows its gateway now
+	synthetic := p.lookup("good.test").String()
 
 	// QUIC and an unconnected lookup elsewhere: the socket reports it at once.
-	for _, at := range []string{"198.18.0.1:443", "8.8.8.8:53", "10.0.0.1:123"} {
+	for _, at := range []string{synthetic + ":443", "8.8.8.8:53", "10.0.0.1:123"} {
 		c, err := p.dialUDP(at)
 		if err != nil {
 			t.Fatal(err)
@@ -36,7 +36,8 @@ func TestOtherProtocolsAreRefusedAtOnce(t *testing.T) {
 		c.Close()
 		host, _, _ := net.SplitHostPort(at)
 		p.log.wait(t, "UDP to "+at, func(e rig.EgressEvent) bool {
-			return e.Protocol == protoUDP && e.Address == host && e.Reason == ReasonProtocol && e.Verdict == "deny"
+			named := e.Address == host || host == synthetic && e.Host == "good.test"
+			return e.Protocol == protoUDP && named && e.Reason == ReasonProtocol && e.Verdict == "deny"
 		})
 	}
 	for _, tc := range []struct {

@@ -91,8 +91,7 @@ func (s *session) connect(ctx context.Context, r *tcp.ForwarderRequest) {
 	}
 	defer s.wg.Done()
 	f := s.flowOf(r.ID())
-	if f.host != "" {
-		f.host = s.gate.names.hold(f.address)
+	if f.host = s.gate.names.hold(f.address); f.host != "" {
 		defer s.gate.names.release(f.address)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -17,8 +17,8 @@ import (
 
 // Bounds of one HTTP request's framing.
 const (
-	maxHead  = 64 << 10
-	maxChunk = 1 << 10 // a chunk's size line, or one line of a trailer
+	maxHead  = 32 << 10 // as much as the usual servers take
+	maxChunk = 1 << 10  // a chunk's size line, or one line of a trailer
 )
 
 // upHTTP moves plain HTTP requests, each only after its head was read and judged:
@@ -54,8 +54,12 @@ func (s *session) upHTTP(ctx context.Context, c *connection, upstream net.Conn, 
 		}
 		// Another protocol may follow, if the other end says so; until it has said
 		// something, nothing more goes up. It is the first answer only that can be
-		// told apart without parsing answers.
-		if first && req.upgrade && answer.switched(ctx) {
+		// told apart without parsing answers. HTTP/2 is no such protocol: its
+		// requests name hosts of their own.
+		if first && req.upgrade != "" && answer.switched(ctx) {
+			if req.upgrade != "websocket" {
+				return s.check(c, opening{kind: openingOther})
+			}
 			return s.copy(upstream, r, &c.out, c.touch)
 		}
 	}
@@ -95,7 +99,7 @@ type request struct {
 	opening opening
 	length  int64 // of the body
 	chunked bool
-	upgrade bool
+	upgrade string // lower case; empty without one
 }
 
 // parseHead reads a request's head. It is strict where servers are known to
@@ -134,7 +138,9 @@ func parseHead(head []byte) (request, error) {
 		opening: opening{kind: openingHTTP, host: hostOnPort80(hostHeader(lines))},
 		length:  max(r.ContentLength, 0),
 		chunked: len(r.TransferEncoding) == 1,
-		upgrade: counts["upgrade"] > 0,
+	}
+	if counts["upgrade"] > 0 {
+		req.upgrade = strings.ToLower(strings.Join(r.Header["Upgrade"], ","))
 	}
 	// An absolute target names the host as well, and wins where they differ
 	// (RFC 9112 §3.2.2): both must be right.
@@ -277,7 +283,7 @@ func (w *countingWriter) Write(p []byte) (int, error) {
 type answerWatch struct {
 	to    io.Writer
 	start []byte        // of the first answer, up to its status
-	known chan struct{} // closed when start is complete
+	known chan struct{} // closed when start is complete, or never will be
 }
 
 const switching = "HTTP/1.1 101 "
@@ -296,7 +302,14 @@ func (w *answerWatch) Write(p []byte) (int, error) {
 	return w.to.Write(p)
 }
 
-// switched waits for the first answer. It is false when ctx ends before.
+// end says that no more will be answered.
+func (w *answerWatch) end() {
+	if len(w.start) < len(switching) {
+		close(w.known)
+	}
+}
+
+// switched waits for the first answer. It is false when there is none.
 func (w *answerWatch) switched(ctx context.Context) bool {
 	select {
 	case <-w.known:

@@ -12,9 +12,9 @@ import (
 	"rigs/internal/policy"
 )
 
-// maxHello bounds what is read to find a ClientHello: the largest handshake
-// message that crypto/tls reads, and what its records add.
-const maxHello = 80 << 10
+// maxHello bounds what is read to find a ClientHello. One with post-quantum key
+// shares takes 2 KB; with a large session ticket it can reach 16.
+const maxHello = 32 << 10
 
 // up moves what the guest sends, after it has shown where it goes.
 func (s *session) up(ctx context.Context, c *connection, upstream net.Conn, guest *guestConn, answer *answerWatch) error {

@@ -388,6 +388,40 @@ func TestHTTPWorks(t *testing.T) {
 	}
 }
 
+// A switch to HTTP/2 would let later requests name other hosts.
+func TestSwitchToHTTP2IsClosed(t *testing.T) {
+	p := newPeer(t, "good.test")
+	p.world.name("good.test", "1.2.3.4")
+	seen := new(lockedBuffer)
+	p.world.serve(t, "1.2.3.4:80", func(c *net.TCPConn) {
+		r := bufio.NewReader(c)
+		if _, err := http.ReadRequest(r); err != nil {
+			return
+		}
+		io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\n\r\n")
+		io.Copy(seen, r)
+	})
+	c := p.mustConnect("good.test", 80)
+	io.WriteString(c, "GET / HTTP/1.1\r\nHost: good.test\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\nPRI * HTTP/2.0\r\n\r\n")
+	io.Copy(io.Discard, c)
+	p.log.reason(t, ReasonHTTPHost, "good.test")
+	if seen.String() != "" {
+		t.Errorf("went up: %q", seen)
+	}
+}
+
+// An answer that never comes ends the wait for it.
+func TestUpgradeWithoutAnswer(t *testing.T) {
+	p := newPeer(t, "good.test")
+	p.world.name("good.test", "1.2.3.4")
+	p.world.serve(t, "1.2.3.4:80", func(c *net.TCPConn) { http.ReadRequest(bufio.NewReader(c)) })
+	c := p.mustConnect("good.test", 80)
+	io.WriteString(c, "GET / HTTP/1.1\r\nHost: good.test\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")
+	c.CloseWrite()
+	mustEnd(t, c)
+	p.log.reason(t, ReasonClosed, "good.test")
+}
+
 // A switch of protocols that the other end agrees to makes the connection opaque.
 func TestWebSocketWorks(t *testing.T) {
 	p := newPeer(t, "good.test")

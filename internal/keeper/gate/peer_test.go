@@ -212,6 +212,8 @@ type peer struct {
 	done chan error  // what Serve returned
 
 	stop context.CancelFunc
+
+	pause, resume func() // of the guest's own frames
 }
 
 // peers is how many there are: only the last can tell that nothing is left.
@@ -254,7 +256,13 @@ func newPeerWith(t testing.TB, limits Limits, patterns ...string) *peer {
 	})
 	var wg sync.WaitGroup
 	linkCtx, endLink := context.WithCancel(context.Background())
-	wg.Go(func() { _ = writeFrames(linkCtx, guest, p.link) })
+	p.resume = func() {
+		ctx, cancel := context.WithCancel(linkCtx)
+		var writer sync.WaitGroup
+		writer.Go(func() { _ = writeFrames(ctx, guest, p.link) })
+		p.pause = func() { cancel(); writer.Wait() }
+	}
+	p.resume()
 	wg.Go(func() {
 		_ = readFrames(guest, MaxMTU, func() {}, func(v *buffer.View) {
 			select {
@@ -273,6 +281,7 @@ func newPeerWith(t testing.TB, limits Limits, patterns ...string) *peer {
 	t.Cleanup(func() {
 		endLink()
 		guest.Close()
+		p.pause()
 		wg.Wait()
 		p.stack.Destroy()
 		p.served()

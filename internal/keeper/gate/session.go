@@ -196,7 +196,8 @@ func (s *session) take(frame *buffer.View) {
 	frame.Release()
 	s.gate.dropped[f.drop].Add(1)
 	if f.attempt {
-		s.journal.refused(rig.EgressEvent{Reason: ReasonProtocol, Protocol: f.protocol, Address: f.address.String(), Port: f.port})
+		attempt := flow{protocol: f.protocol, address: f.address, port: f.port, host: s.gate.names.name(f.address)}
+		s.refuse(attempt, judge(attempt, nil)) // no list admits what the filter drops
 	}
 	if f.reply != nil {
 		p := stack.NewPacketBuffer(stack.PacketBufferOptions{Payload: buffer.MakeWithData(f.reply)})
