@@ -40,4 +40,3 @@ func TestAFullDisk(t *testing.T) {
 	b.mill.extra.Store("")
 	b.build(t, BuildOptions{})
 }
-
