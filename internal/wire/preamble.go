@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"time"
 )
 
@@ -102,25 +101,7 @@ func HostHandshake(c net.Conn, timeout time.Duration) error {
 }
 
 func hostHandshake(c net.Conn, nonce []byte) error {
-	// Hellos are written while the answer is read: the guest may have to get rid
-	// of old bytes before it reads ours.
-	answered, said := make(chan struct{}), make(chan error, 1)
-	go func() {
-		err := repeatHello(c, newPreamble(helloKind, nonce), answered)
-		if err != nil {
-			_ = c.SetReadDeadline(time.Unix(1, 0)) // end find; said has the reason
-		}
-		said <- err
-	}()
-	err := find(c, newPreamble(ackKind, nonce))
-	close(answered)
-	if err != nil {
-		_ = c.SetWriteDeadline(time.Unix(1, 0)) // end a write that nobody takes
-	}
-	if serr := <-said; serr != nil && !errors.Is(serr, os.ErrDeadlineExceeded) {
-		return serr
-	}
-	if err != nil {
+	if err := sayHello(c, nonce); err != nil {
 		return err
 	}
 	start := newPreamble(goKind, nonce)
