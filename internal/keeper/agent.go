@@ -35,9 +35,16 @@ const maxProblem = 16 << 10
 
 // agent is the session with a machine's agent.
 type agent struct {
+	conn net.Conn
 	mux  *wire.Mux
 	http *http.Client
 }
+
+// lent is a connection that a session may use but not close: closing it ends
+// the session's reader only.
+type lent struct{ net.Conn }
+
+func (l lent) Close() error { return l.SetReadDeadline(time.Unix(1, 0)) }
 
 // connect begins a session on conn, the agent's port, which the agent owns from
 // then on.
@@ -54,17 +61,29 @@ func connect(ctx context.Context, conn net.Conn) (*agent, error) {
 	if !stop() {
 		return nil, context.Cause(ctx)
 	}
-	mux, err := wire.NewMux(conn, true)
+	mux, err := wire.NewMux(lent{conn}, true)
 	if err != nil {
 		return nil, err
 	}
-	return &agent{mux: mux, http: &http.Client{
+	return &agent{conn: conn, mux: mux, http: &http.Client{
 		Transport:     mux.Transport(),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }
 
-func (a *agent) close() { _ = a.mux.Close() }
+// close ends the session; errors of a machine that is being ended mean nothing.
+func (a *agent) close() {
+	_ = a.mux.Close()
+	_ = a.conn.Close()
+}
+
+// rest ends the session and leaves the guest waiting for the next.
+func (a *agent) rest() error {
+	if err := a.mux.Close(); err != nil {
+		return err
+	}
+	return wire.HostRest(a.conn, answerTimeout)
+}
 
 // call makes one request with JSON both ways; in and out may be nil.
 func (a *agent) call(ctx context.Context, method, path string, in, out any) error {

@@ -45,8 +45,8 @@ func environment(cfg keeperapi.Config) []string {
 
 // start begins to run a plan and hands the machine's wire to attach, which must
 // not block.
-func start(cfg keeperapi.Config, p vm.Plan, attach func(*vm.Machine)) (*vm.Machine, error) {
-	m, err := vm.Start(p, vm.Options{QEMU: cfg.Machine.QEMU, Dir: cfg.DiskDir, Env: environment(cfg)})
+func start(cfg keeperapi.Config, log *slog.Logger, p vm.Plan, attach func(*vm.Machine)) (*vm.Machine, error) {
+	m, err := vm.Start(p, vm.Options{QEMU: cfg.Machine.QEMU, Dir: cfg.DiskDir, Env: environment(cfg), Log: log})
 	if err != nil {
 		return nil, err
 	}
@@ -55,14 +55,14 @@ func start(cfg keeperapi.Config, p vm.Plan, attach func(*vm.Machine)) (*vm.Machi
 }
 
 // cold boots from the image and waits for the agent. The disk must not exist.
-func cold(ctx context.Context, cfg keeperapi.Config, p vm.Plan, attach func(*vm.Machine), step func(rig.Step)) (booted, error) {
+func cold(ctx context.Context, cfg keeperapi.Config, log *slog.Logger, p vm.Plan, attach func(*vm.Machine), step func(rig.Step)) (booted, error) {
 	ctx, cancel := context.WithTimeout(ctx, coldTimeout)
 	defer cancel()
 	if err := vm.WriteOverlay(p.Disk, cfg.Machine.DiskMB, cfg.Boot.Blank, "raw"); err != nil {
 		return booted{}, err
 	}
 	step(rig.Step{Text: "Booting the kernel"})
-	m, err := start(cfg, p, attach)
+	m, err := start(cfg, log, p, attach)
 	if err != nil {
 		return booted{}, err
 	}
@@ -87,7 +87,7 @@ func clone(ctx context.Context, cfg keeperapi.Config, log *slog.Logger, p vm.Pla
 		return booted{}, err
 	}
 	p.Memory, p.MemoryFile = vm.Private, filepath.Join(cfg.Template, TemplateMemory)
-	m, err := start(cfg, p, attach)
+	m, err := start(cfg, log, p, attach)
 	if err != nil {
 		return booted{}, err
 	}
@@ -135,7 +135,7 @@ func (k *keeper) boot(ctx context.Context) (b booted, how string, err error) {
 			return booted{}, "", err
 		}
 	}
-	b, err = k.own(ctx, func() (booted, error) { return cold(ctx, k.cfg, p, k.attach, k.step) })
+	b, err = k.own(ctx, func() (booted, error) { return cold(ctx, k.cfg, k.log, p, k.attach, k.step) })
 	return b, "cold", err
 }
 
@@ -170,7 +170,7 @@ func makeTemplate(ctx context.Context, cfg keeperapi.Config, log *slog.Logger, s
 	}
 	in := func(name string) string { return filepath.Join(cfg.TemplateDir, name) }
 	p.Disk, p.Memory, p.MemoryFile = in(TemplateDisk), vm.Shared, in(TemplateMemory)
-	b, err := cold(ctx, cfg, p, drain, step)
+	b, err := cold(ctx, cfg, log, p, drain, step)
 	if err != nil {
 		return err
 	}
@@ -190,6 +190,9 @@ func makeTemplate(ctx context.Context, cfg keeperapi.Config, log *slog.Logger, s
 	// then frozen with it.
 	if err := warm(qctx, b.agent); err != nil {
 		return b.machine.Failure("warm the machine up: " + err.Error())
+	}
+	if err := b.agent.rest(); err != nil {
+		return b.machine.Failure("end the session with the agent: " + err.Error())
 	}
 	if err := b.machine.Freeze(qctx, in(TemplateState)); err != nil {
 		return err
@@ -236,7 +239,7 @@ func probe(ctx context.Context, cfg keeperapi.Config, log *slog.Logger, step fun
 			log.Warn("probe", "err", err)
 		}
 	}()
-	b, err := cold(ctx, cfg, p, drain, step)
+	b, err := cold(ctx, cfg, log, p, drain, step)
 	if err != nil {
 		return err
 	}

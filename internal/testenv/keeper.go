@@ -221,6 +221,12 @@ func (k *Keeper) await(what string, ok func() bool) {
 	}
 }
 
+// Logged waits until the keeper's log has a text.
+func (k *Keeper) Logged(text string) {
+	k.t.Helper()
+	k.await(text+" in its log", func() bool { return strings.Contains(k.log.String(), text) })
+}
+
 // AwaitGone waits until no process has that pid and fails if it stays.
 func (k *Keeper) AwaitGone(pid int) {
 	k.t.Helper()

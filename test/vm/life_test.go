@@ -106,14 +106,18 @@ func TestKeeperEndsWhileBooting(t *testing.T) {
 	}
 }
 
+// Whatever the machine is doing then.
 func TestTTLEnds(t *testing.T) {
-	k := clone(t, func(c *keeperapi.Config) { c.Deadline = time.Now().Add(45 * time.Second) })
-	pid := k.Status().QEMUPID
+	cfg := testenv.Rig(t, testenv.Layout(t), "")
+	cfg.Deadline = time.Now().Add(2 * time.Second)
+	k := testenv.Start(t, cfg)
+	k.Event("boot under way", func(e keeperapi.Event) bool { return e.Type == "step" })
 	if e := k.Phase(rig.Closed); e.Reason != rig.TTLExpired {
 		t.Errorf("reason %q", e.Reason)
 	}
-	k.Exited()
-	k.AwaitGone(pid)
+	if code := k.Exited(); code != 0 {
+		t.Errorf("exit status %d", code)
+	}
 }
 
 func TestGuestThatPowersOff(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -28,6 +29,8 @@ type Options struct {
 	QEMU string   // path of the program
 	Dir  string   // its working directory
 	Env  []string // all of its environment
+	// Log gets the first lines of what QEMU says on standard error, at level debug.
+	Log *slog.Logger
 }
 
 // Machine is a running QEMU. Its owner must call Close.
@@ -87,6 +90,11 @@ func Start(p Plan, o Options) (*Machine, error) {
 	cmd := exec.Command(o.QEMU, Argv(p)...) //nolint:noctx // it is ended by Close, in order; and by the kernel
 	cmd.Dir, cmd.Env, cmd.ExtraFiles = o.Dir, o.Env, theirs[:]
 	cmd.Stdout, cmd.Stderr = m.stderr, m.stderr
+	if o.Log != nil {
+		said := &lineLog{log: o.Log, left: maxLogged}
+		both := io.MultiWriter(m.stderr, said)
+		cmd.Stdout, cmd.Stderr = both, both
+	}
 	cmd.WaitDelay = time.Second
 	if err := m.run(cmd, p.Memory == Private); err != nil {
 		return fail(startError(err, o.QEMU))
