@@ -1,0 +1,100 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"rigs/client"
+	"rigs/internal/keeperapi"
+)
+
+// measureMemory adds up the proportional set sizes (PSS: a shared page counts for each
+// user's share) of what belongs to one rig and to eight.
+func measureMemory(ctx context.Context, b *bench, rep *report) error {
+	var ids []string
+	defer func() {
+		for _, id := range ids {
+			b.Close(context.WithoutCancel(ctx), id) //nolint:errcheck // the server closes it with itself
+		}
+	}()
+	for _, n := range []int{1, 8} {
+		for len(ids) < n {
+			r, err := b.open(ctx, client.Spec{}, nil)
+			if err != nil {
+				return err
+			}
+			ids = append(ids, r.ID)
+			if err := say(ctx, b, r.ID); err != nil {
+				return err
+			}
+		}
+		var vm, keeper []float64
+		for _, id := range ids {
+			v, k, err := pss(id)
+			if err != nil {
+				return err
+			}
+			vm, keeper = append(vm, v), append(keeper, k)
+		}
+		which := "one rig"
+		if n > 1 {
+			which = fmt.Sprintf("each of %d rigs", n)
+		}
+		rep.add("memory (PSS) of the VM, "+which, "MB", "", vm...)
+		rep.add("memory (PSS) of the keeper, "+which, "MB", "≤ 25", keeper...)
+	}
+	return nil
+}
+
+// pss returns the memory in MB of a rig's QEMU and of its keeper, which are found by their ownership mark.
+func pss(id string) (vm, keeper float64, err error) {
+	procs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, p := range procs {
+		env, err := os.ReadFile(p + "/environ")
+		if err != nil || !marked(env, id) {
+			continue // another user's, or gone
+		}
+		exe, err := os.Readlink(p + "/exe")
+		if err != nil {
+			continue
+		}
+		roll, err := os.ReadFile(p + "/smaps_rollup")
+		if err != nil {
+			continue
+		}
+		mb := 0.0
+		for line := range strings.Lines(string(roll)) {
+			if kb := 0; strings.HasPrefix(line, "Pss:") {
+				if _, err := fmt.Sscanf(line, "Pss: %d kB", &kb); err != nil {
+					return 0, 0, fmt.Errorf("%s: %w", p, err)
+				}
+				mb = float64(kb) / 1024
+			}
+		}
+		if strings.Contains(filepath.Base(exe), "qemu") {
+			vm += mb
+		} else {
+			keeper += mb
+		}
+	}
+	if vm == 0 || keeper == 0 {
+		return vm, keeper, fmt.Errorf("rig %s: VM %.1f MB, keeper %.1f MB: not found among the processes", id, vm, keeper)
+	}
+	return vm, keeper, nil
+}
+
+func marked(env []byte, id string) bool {
+	for kv := range bytes.SplitSeq(env, []byte{0}) {
+		if bytes.HasPrefix(kv, []byte(keeperapi.OwnerEnv+"=")) && bytes.HasSuffix(kv, []byte("/"+id)) {
+			return true
+		}
+	}
+	return false
+}
