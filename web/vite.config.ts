@@ -47,6 +47,8 @@ export default defineConfig({
           fileParallelism: false,
         },
       },
+      // Needs a server: test/web starts one.
+      { test: { name: "server", include: ["browser/server.e2e.ts"], environment: "node", testTimeout: 900_000, hookTimeout: 60_000 } },
     ],
   },
 });

@@ -167,6 +167,21 @@ describe("a machine", () => {
     expect(await s.page.getByRole("button", { name: "Start the machine" }).count()).toBe(1);
   });
 
+  it("that somebody else uses is not parked, and the terminal is taken up again", async () => {
+    s = await open(browser);
+    await startTerminal(s);
+    const second = await s.context.newPage();
+    await second.goto(`${s.base}/w/default/welcome?panel=none`);
+    await attached(second);
+    await s.page.bringToFront();
+    await s.page.getByRole("tab", { name: "Details" }).click();
+    await s.page.getByText("2 terminals open").waitFor();
+    await s.page.getByRole("button", { name: "Park", exact: true }).click();
+    await s.page.getByText(/cannot be parked: it is in use: 1 terminal open/).waitFor();
+    await attached(s.page);
+    expect((await rigs())[0]?.phase).toBe("ready");
+  });
+
   it("of a surface that this host cannot run says what is missing and what helps", async () => {
     s = await open(browser);
     await s.page.goto(`${s.base}/w/default/welcome?tab=phone`);

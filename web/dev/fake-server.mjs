@@ -411,7 +411,8 @@ export async function start({ port = 0, open = true } = {}) {
     }
     if ((p = at("POST /v1/rigs/:id/park"))) {
       const r = liveRig(p.id);
-      change(r, { phase: "parked", inUse: undefined });
+      if (r.inUse) throw new Refusal("conflict", `rig ${r.id} cannot be parked: it is in use: ${r.inUse.join(", ")}`);
+      change(r, { phase: "parked" });
       return send(r);
     }
     if ((p = at("POST /v1/rigs/:id/wake"))) {

@@ -9,6 +9,7 @@ import { Command, CopyButton } from "../ui/Copy";
 import { ErrorNote, Pill } from "../ui/Notes";
 import { useNow } from "../ui/useNow";
 import { CloseDialog } from "./CloseDialog";
+import { park } from "./park";
 
 const accels: Record<string, string> = { tcg: "software emulation (slower)", kvm: "KVM", hvf: "Hypervisor.framework" };
 const boots: Record<string, string> = { clone: "cloned from a template", cold: "booted from the image" };
@@ -19,8 +20,10 @@ export function DetailsPanel({ rig }: { rig: Rig }) {
   const now = useNow(1000);
   const [closing, setClosing] = useState(false);
   const parking = useMutation({
-    mutationFn: () => (rig.phase === "parked" ? actions.wake(rig.id) : actions.park(rig.id)),
-    onSuccess: (r) => putRig(client, r),
+    mutationFn: async () => {
+      if (rig.phase === "parked") putRig(client, await actions.wake(rig.id));
+      else await park(client, rig.id);
+    },
   });
   const image = imageRef(rig.image);
   const ref = `${rig.space}/${rig.surface}${rig.engine ? `:${rig.engine}` : ""}`;

@@ -13,6 +13,7 @@ import { Confirm } from "../ui/Dialog";
 import { ErrorNote } from "../ui/Notes";
 import { useScheme } from "../ui/theme";
 import { useNow } from "../ui/useNow";
+import { useParking } from "./park";
 import { termTheme } from "./termTheme";
 
 /** The session in the guest that the page shows. */
@@ -37,7 +38,8 @@ export function TerminalView({ rig }: { rig: Rig }) {
   const [pasteHelp, setPasteHelp] = useState(false);
   const client = useQueryClient();
   const scheme = useScheme();
-  const live = rig.phase === "ready";
+  const parking = useParking(rig.id);
+  const live = rig.phase === "ready" && !parking;
   const id = rig.id;
 
   // The terminal itself: it outlives connections, so that what it shows stays readable without one.
