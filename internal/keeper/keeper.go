@@ -86,7 +86,11 @@ func serveRig(ctx context.Context, cfg keeperapi.Config, log *slog.Logger) error
 	owned.Go(func() { _ = srv.Serve(l) }) // ends with Shutdown or Close
 	bootCtx, stopBoot := context.WithCancelCause(ctx)
 	defer stopBoot(nil)
-	owned.Go(func() { k.run(bootCtx) })
+	ran := make(chan struct{})
+	owned.Go(func() {
+		defer close(ran)
+		k.run(bootCtx)
+	})
 	owned.Go(func() { k.awaitServer(ctx) })
 	owned.Go(func() {
 		if waitDeadline(ctx, cfg.Deadline) == nil {
@@ -99,7 +103,10 @@ func serveRig(ctx context.Context, cfg keeperapi.Config, log *slog.Logger) error
 	case reason = <-ended:
 	case <-ctx.Done():
 	}
-	k.close(reason, stopBoot)
+	k.close(reason, func() {
+		stopBoot(rig.Errorf(rig.CodeGone, "the rig is closed"))
+		<-ran
+	})
 	cancel()
 	shutdown(ctx, srv)
 	owned.Wait()
@@ -235,14 +242,17 @@ func (k *keeper) fail(err error) {
 	}
 }
 
-// close ends the machine and removes what it wrote.
-func (k *keeper) close(reason rig.CloseReason, stopBoot context.CancelCauseFunc) {
+// close ends the machine and removes what it wrote. stop ends what may still be starting a
+// machine, and waits for it.
+func (k *keeper) close(reason rig.CloseReason, stop func()) {
 	k.mu.Lock()
 	k.reason = reason
 	k.become(rig.Closing, nil)
+	k.mu.Unlock()
+	stop()
+	k.mu.Lock()
 	b := k.b
 	k.mu.Unlock()
-	stopBoot(rig.Errorf(rig.CodeGone, "the rig is closed"))
 	if b.machine != nil {
 		b.kill()
 	}

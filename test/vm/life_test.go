@@ -2,6 +2,7 @@ package vm_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strings"
 	"syscall"
@@ -93,9 +94,15 @@ func TestKeeperEndsWithItsServer(t *testing.T) {
 
 func TestKeeperEndsWhileBooting(t *testing.T) {
 	k := testenv.Start(t, testenv.Rig(t, testenv.Layout(t), ""))
-	k.Event("boot under way", func(e keeperapi.Event) bool { return e.Type == "step" })
+	pid := 0
+	for end := time.Now().Add(time.Minute); pid == 0 && time.Now().Before(end); {
+		pid = k.Status().QEMUPID
+	}
 	if err := k.Call("POST", "/v1/close", nil, nil); err != nil {
 		t.Error(err)
+	}
+	if err := syscall.Kill(pid, 0); pid == 0 || !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("after close, the hypervisor %d: %v", pid, err)
 	}
 	e := k.Phase(rig.Closed)
 	if e.Reason != rig.Requested {
