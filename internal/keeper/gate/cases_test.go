@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+	"gvisor.dev/gvisor/pkg/tcpip"
 	"gvisor.dev/gvisor/pkg/tcpip/header"
 
 	"rigs/internal/rig"
@@ -357,4 +358,16 @@ func TestConfigIsChecked(t *testing.T) {
 			t.Errorf("New(%+v): %v", cfg, err)
 		}
 	}
+}
+
+// A guest that was cloned knows its gateway from before, and never asks this gate
+// for its address.
+func TestCloneThatKnowsItsGateway(t *testing.T) {
+	p := newPeer(t, "good.test:7")
+	if err := p.stack.AddStaticNeighbor(nicID, header.IPv4ProtocolNumber, tcpip.AddrFrom4(gatewayAddr.As4()), gatewayMAC); err != nil {
+		t.Fatal(err)
+	}
+	p.world.name("good.test", "1.2.3.4")
+	p.world.serve(t, "1.2.3.4:7", echo)
+	roundTrip(t, p.mustConnect("good.test", 7), "hello")
 }
