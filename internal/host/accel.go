@@ -48,7 +48,11 @@ type accelRecord struct {
 // Probe finds out how guests run here. It always has an answer: emulation works
 // everywhere. The error, if any, is about keeping it.
 func Probe(ctx context.Context, l paths.Layout, p Probing) (Accel, error) {
-	if a, ok := withoutProbe(kvmDevice); ok {
+	return probe(ctx, l, p, kvmDevice)
+}
+
+func probe(ctx context.Context, l paths.Layout, p Probing, device string) (Accel, error) {
+	if a, ok := withoutProbe(device); ok {
 		return a, nil
 	}
 	path := filepath.Join(l.Probes(), "kvm.json")
