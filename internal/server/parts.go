@@ -143,7 +143,7 @@ func (p doctorPart) Report(ctx context.Context, fresh bool) (serverapi.Doctor, e
 			}
 			return p.m.accel(ctx, q, &boot, fresh)
 		},
-		Images: imageParts{p.m}.List,
+		Images: imageParts(p).List,
 		RunsAs: p.m.Placement.User(),
 		Enter:  p.m.Placement.CanEnter,
 	}
