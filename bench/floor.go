@@ -9,14 +9,16 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
+	"rigs/client"
 	"rigs/internal/guestapi"
 	"rigs/internal/keeper"
 	"rigs/internal/keeper/vm"
-	"rigs/internal/keeperapi"
-	"rigs/internal/testenv"
 	"rigs/internal/wire"
 )
 
@@ -24,36 +26,91 @@ import (
 // no keeper, no gate, one process here at the other end of its sockets. The
 // machine is rekeyed, because no command runs in it before that.
 func measureFloor(ctx context.Context, b *bench, n int) ([]float64, error) {
-	env, err := testenv.Host(ctx)
+	r, err := b.open(ctx, client.Spec{}, nil)
 	if err != nil {
 		return nil, err
 	}
-	dir, err := env.Template(ctx)
+	clone, err := cloneOf(r)
+	if _, cerr := b.Close(ctx, r.ID); err == nil {
+		err = cerr
+	}
 	if err != nil {
 		return nil, err
 	}
-	plan, err := vm.NewPlan(env.Machine, env.Boot)
-	if err != nil {
-		return nil, err
-	}
-	plan.Memory, plan.MemoryFile = vm.Private, filepath.Join(dir, keeper.TemplateMemory)
-	plan.Disk = filepath.Join(b.dir, "floor.qcow2")
-	return times(n, 1, func() error { return restore(ctx, plan, env.Machine, dir, b.dir) })
+	clone.plan.Disk = filepath.Join(b.dir, "floor.qcow2")
+	return times(n, 1, func() error { return clone.restore(ctx) })
 }
 
-func restore(ctx context.Context, plan vm.Plan, hw keeperapi.Machine, template, dir string) error {
+// clone is how a server's QEMU was started.
+type clone struct {
+	plan     vm.Plan
+	qemu     string
+	template string // its directory
+	diskMB   int
+}
+
+// cloneOf reads from the command line of a rig's QEMU what it was cloned from.
+func cloneOf(r client.Rig) (clone, error) {
+	argv, err := qemuArgv(r.ID)
+	if err != nil {
+		return clone{}, err
+	}
+	option := func(name, key string) string {
+		for i, a := range argv[:len(argv)-1] {
+			if a != "-"+name {
+				continue
+			}
+			if key == "" {
+				return argv[i+1]
+			}
+			for _, kv := range strings.FieldsFunc(argv[i+1], func(c rune) bool { return c == ',' || c == ' ' }) {
+				if v, ok := strings.CutPrefix(kv, key+"="); ok {
+					return v
+				}
+			}
+		}
+		return ""
+	}
+	out, err := exec.Command(argv[0], "--version").Output() //nolint:noctx // it prints a line
+	if err != nil {
+		return clone{}, err
+	}
+	_, version, _ := strings.Cut(string(out), "version ")
+	v, err := vm.ParseVersion(strings.TrimSpace(version))
+	if err != nil {
+		return clone{}, err
+	}
+	tsc, err := strconv.Atoi(option("append", "tsc_early_khz"))
+	if err != nil && r.Accel == "tcg" {
+		return clone{}, fmt.Errorf("tsc_early_khz: %w", err)
+	}
+	memory := option("object", "mem-path")
+	c := clone{qemu: argv[0], template: filepath.Dir(memory), diskMB: r.Resources.DiskMB, plan: vm.Plan{
+		Version: v, Accel: r.Accel, MemoryMB: r.Resources.MemoryMB, VCPUs: r.Resources.VCPUs, TSCKHz: tsc, Surface: r.Surface,
+		Kernel: option("kernel", ""), Initrd: option("initrd", ""), RootFS: option("blockdev", "file.filename"),
+		RootFSType: option("append", "rigs.rootfs"), Memory: vm.Private, MemoryFile: memory,
+	}}
+	c.plan.Disk = "/" // set by the caller
+	if err := c.plan.Check(); err != nil {
+		return clone{}, fmt.Errorf("the server's own QEMU: %w", err)
+	}
+	return c, nil
+}
+
+func (c clone) restore(ctx context.Context) error {
+	plan := c.plan
 	if err := os.RemoveAll(plan.Disk); err != nil {
 		return err
 	}
-	if err := vm.WriteOverlay(plan.Disk, hw.DiskMB, filepath.Join(template, keeper.TemplateDisk), "qcow2"); err != nil {
+	if err := vm.WriteOverlay(plan.Disk, c.diskMB, filepath.Join(c.template, keeper.TemplateDisk), "qcow2"); err != nil {
 		return err
 	}
-	state, err := os.Open(filepath.Join(template, keeper.TemplateState))
+	state, err := os.Open(filepath.Join(c.template, keeper.TemplateState))
 	if err != nil {
 		return err
 	}
 	defer state.Close()
-	m, err := vm.Start(plan, vm.Options{QEMU: hw.QEMU, Dir: dir, Env: []string{"PATH=/usr/bin:/bin"}})
+	m, err := vm.Start(plan, vm.Options{QEMU: c.qemu, Dir: filepath.Dir(plan.Disk), Env: []string{"PATH=/usr/bin:/bin"}})
 	if err != nil {
 		return err
 	}

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"rigs/client"
-	"rigs/internal/keeperapi"
 )
 
 // measureMemory adds up the proportional set sizes (PSS: a shared page counts for each
@@ -50,51 +47,31 @@ func measureMemory(ctx context.Context, b *bench, rep *report) error {
 	return nil
 }
 
-// pss returns the memory in MB of a rig's QEMU and of its keeper, which are found by their ownership mark.
+// pss returns the memory in MB of a rig's QEMU and of its keeper.
 func pss(id string) (vm, keeper float64, err error) {
-	procs, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		return 0, 0, err
-	}
-	for _, p := range procs {
-		env, err := os.ReadFile(p + "/environ")
-		if err != nil || !marked(env, id) {
-			continue // another user's, or gone
-		}
-		exe, err := os.Readlink(p + "/exe")
+	err = processes(id, func(dir, exe string) error {
+		roll, err := os.ReadFile(dir + "/smaps_rollup")
 		if err != nil {
-			continue
-		}
-		roll, err := os.ReadFile(p + "/smaps_rollup")
-		if err != nil {
-			continue
+			return err
 		}
 		mb := 0.0
 		for line := range strings.Lines(string(roll)) {
 			if kb := 0; strings.HasPrefix(line, "Pss:") {
 				if _, err := fmt.Sscanf(line, "Pss: %d kB", &kb); err != nil {
-					return 0, 0, fmt.Errorf("%s: %w", p, err)
+					return fmt.Errorf("%s: %w", dir, err)
 				}
 				mb = float64(kb) / 1024
 			}
 		}
-		if strings.Contains(filepath.Base(exe), "qemu") {
+		if isQEMU(exe) {
 			vm += mb
 		} else {
 			keeper += mb
 		}
+		return nil
+	})
+	if err == nil && (vm == 0 || keeper == 0) {
+		err = fmt.Errorf("rig %s: VM %.1f MB, keeper %.1f MB: not found among the processes", id, vm, keeper)
 	}
-	if vm == 0 || keeper == 0 {
-		return vm, keeper, fmt.Errorf("rig %s: VM %.1f MB, keeper %.1f MB: not found among the processes", id, vm, keeper)
-	}
-	return vm, keeper, nil
-}
-
-func marked(env []byte, id string) bool {
-	for kv := range bytes.SplitSeq(env, []byte{0}) {
-		if bytes.HasPrefix(kv, []byte(keeperapi.OwnerEnv+"=")) && bytes.HasSuffix(kv, []byte("/"+id)) {
-			return true
-		}
-	}
-	return false
+	return vm, keeper, err
 }
