@@ -5,16 +5,20 @@ import (
 	"encoding/base32"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
 // IDLen is the number of characters of a rig's id.
 const IDLen = 10
 
+var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
+
+// Compiled on first use: every program has this package, also the guest's, which
+// needs neither and starts on every cold boot.
 var (
-	idEncoding  = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
-	idPattern   = regexp.MustCompile(`^[0-9a-z]{10}$`)
-	namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+	idPattern   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-z]{10}$`) })
+	namePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`) })
 )
 
 // NewID draws a new rig id: 10 characters, 50 random bits.
@@ -25,10 +29,10 @@ func NewID() string {
 }
 
 // ValidID reports whether s has the form of a rig id.
-func ValidID(s string) bool { return idPattern.MatchString(s) }
+func ValidID(s string) bool { return idPattern().MatchString(s) }
 
 // ValidName reports whether s can name a space or a workspace.
-func ValidName(s string) bool { return namePattern.MatchString(s) && !strings.Contains(s, "..") }
+func ValidName(s string) bool { return namePattern().MatchString(s) && !strings.Contains(s, "..") }
 
 // Spec is what a caller asks for when it opens a rig. Zero values mean the
 // surface's defaults.
