@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"encoding/binary"
 	"io"
 	"net"
 	"net/http"
@@ -25,14 +26,41 @@ func muxConfig() *yamux.Config {
 	return c
 }
 
+// joined writes the header of a data frame together with its payload, which
+// yamux writes one after the other, from one goroutine: on a virtio-serial port
+// every write is a request to the hypervisor.
+type joined struct {
+	io.ReadWriteCloser
+	buf []byte // a header that waits for its payload
+}
+
+// yamuxHeader is the size of a header: version, type (0 for data), 2 bytes of
+// flags, 4 of the stream's number, 4 of the length.
+const yamuxHeader = 12
+
+func (j *joined) Write(b []byte) (int, error) {
+	if len(j.buf) == 0 && len(b) == yamuxHeader && b[1] == 0 && binary.BigEndian.Uint32(b[8:]) > 0 {
+		j.buf = append(j.buf, b...)
+		return len(b), nil
+	}
+	if len(j.buf) == 0 {
+		return j.ReadWriteCloser.Write(b)
+	}
+	head := len(j.buf)
+	j.buf = append(j.buf, b...)
+	n, err := j.ReadWriteCloser.Write(j.buf)
+	j.buf = j.buf[:0]
+	return max(n-head, 0), err
+}
+
 // NewMux starts a session on rwc, which it owns. Exactly one end is the client.
 func NewMux(rwc io.ReadWriteCloser, client bool) (*Mux, error) {
 	var s *yamux.Session
 	var err error
 	if client {
-		s, err = yamux.Client(rwc, muxConfig())
+		s, err = yamux.Client(&joined{ReadWriteCloser: rwc}, muxConfig())
 	} else {
-		s, err = yamux.Server(rwc, muxConfig())
+		s, err = yamux.Server(&joined{ReadWriteCloser: rwc}, muxConfig())
 	}
 	if err != nil {
 		return nil, err
