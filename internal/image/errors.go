@@ -1,6 +1,7 @@
 package image
 
 import (
+	"context"
 	"errors"
 	"syscall"
 
@@ -18,12 +19,16 @@ func refused(what, name string, err error) error {
 }
 
 // failed names what was done when err happened, and says what helps against a full
-// disk. Errors that are already problems keep their code, and so do cancellations.
+// disk. Errors that are already problems keep their code.
 func failed(doing string, err error) error {
 	var p *rig.Problem
 	switch {
 	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
 		return rig.Errorf(rig.CodeCapacity, "%s: %w: free some space (1 GB is enough), or move the data with RIGS_HOME or RIGS_CACHE", doing, err)
+	case errors.Is(err, context.Canceled):
+		return rig.Errorf(rig.CodeCanceled, "%s: %w", doing, err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return rig.Errorf(rig.CodeTimeout, "%s: %w", doing, err)
 	case errors.As(err, &p):
 		return rig.Errorf(p.Code, "%s: %w", doing, err)
 	case errors.Is(err, seal.ErrBroken):

@@ -101,7 +101,7 @@ func TestArgs(t *testing.T) {
 	got, err := r.Args("root")
 	want := []string{
 		"--verbose", "--format=tar", "--mode=root", `--aptopt=Acquire::Languages "none"`, `--aptopt=Acquire::http::Proxy "http://proxy.example:3128"`,
-		"--variant=minbase", "--include=bash,git", "--essential-hook=" + slim, "--customize-hook=" + customize,
+		"--dpkgopt=force-unsafe-io", "--variant=minbase", "--include=bash,git", "--essential-hook=" + slim, "--customize-hook=" + customize,
 		"bookworm", "-", "deb http://mirror.example/debian bookworm main",
 	}
 	if d := cmp.Diff(want, got); d != "" || err != nil {
@@ -276,13 +276,16 @@ func TestRunEndsWhenItsOutputCannotBeKept(t *testing.T) {
 	}
 }
 
-// mmdebstrap and all that it started must be told to end, and be waited for.
+// What mmdebstrap started must be told to end, so that it cleans up and ends itself; it must not be
+// told so itself.
 func TestCancellationEndsTheWholeGroup(t *testing.T) {
 	dir := t.TempDir()
 	marker := filepath.Join(dir, "cleaned")
-	standIn(t, `trap 'echo clean >`+marker+`; exit 1' TERM
+	standIn(t, `trap 'exit 1' TERM
 sh -c 'echo $$ >`+dir+`/child; echo "I: running apt-get update..." >&2; exec sleep 600' &
-wait`)
+wait $!
+echo clean >`+marker+`
+exit 1`)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	err := Run(ctx, request, &bytes.Buffer{}, func(rig.Step) { cancel() })

@@ -10,8 +10,10 @@ import (
 	"os"
 	"os/exec"
 	"os/user"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -61,7 +63,8 @@ func (r Request) Args(mode string) ([]string, error) {
 	if r.Kernel != "" {
 		args = append(args, "--variant=custom", "--customize-hook="+fetchKernel)
 	} else {
-		args = append(args, "--variant=minbase", "--include="+strings.Join(r.Packages, ","), "--essential-hook="+slim, "--customize-hook="+customize)
+		// A rig is thrown away: what a crash would cost dpkg is not worth waiting for the disk, here or there.
+		args = append(args, "--dpkgopt=force-unsafe-io", "--variant=minbase", "--include="+strings.Join(r.Packages, ","), "--essential-hook="+slim, "--customize-hook="+customize)
 	}
 	args = append(args, r.Suite, "-")
 	return append(args, r.Mirrors...), nil
@@ -93,9 +96,8 @@ func Run(ctx context.Context, r Request, out io.Writer, progress func(rig.Step))
 	cmd := exec.CommandContext(ctx, bin, args...)
 	cmd.Dir = "/" // readable in the user namespace, which the caller's may not be
 	cmd.Env = environment(r)
-	// A process group of its own: mmdebstrap cleans up when all of it is told to end, as by ^C.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.Cancel = func() error { return interrupt(cmd.Process.Pid) }
 	cmd.WaitDelay = cleanUp
 	sink := &sink{w: out}
 	said := &follower{progress: progress}
@@ -123,6 +125,44 @@ func Run(ctx context.Context, r Request, out io.Writer, progress func(rig.Step))
 
 // cleanUp is how long mmdebstrap may take to remove a half-made tree.
 const cleanUp = time.Minute
+
+// interrupt tells all processes of a group to end but for its leader. mmdebstrap's own
+// first process removes the half-made tree when the others have failed; a signal would make it
+// leave that lying about.
+func interrupt(leader int) error {
+	members, err := groupMembers(leader)
+	if err != nil || len(members) == 0 {
+		return syscall.Kill(-leader, syscall.SIGTERM)
+	}
+	for _, pid := range members {
+		if kerr := syscall.Kill(pid, syscall.SIGTERM); kerr != nil && !errors.Is(kerr, syscall.ESRCH) {
+			err = errors.Join(err, kerr)
+		}
+	}
+	return err
+}
+
+// groupMembers lists the processes of a group but for its leader (proc(5): the fifth field of
+// stat, of which the second may hold anything, in parentheses).
+func groupMembers(leader int) ([]int, error) {
+	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return nil, err
+	}
+	var members []int
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		pid, perr := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
+		if perr == nil && pid != leader && len(fields) > 2 && fields[2] == strconv.Itoa(leader) {
+			members = append(members, pid)
+		}
+	}
+	return members, nil
+}
 
 // sink keeps the error of a write, which says more than that mmdebstrap then ended by SIGPIPE.
 type sink struct {

@@ -10,8 +10,6 @@ path-exclude=/usr/share/locale/*
 path-exclude=/usr/share/doc/*
 path-include=/usr/share/doc/*/copyright
 path-exclude=/usr/share/lintian/*
-# A rig is thrown away: what a crash would cost is not worth waiting for the disk.
-force-unsafe-io
 END
 for dir in man info locale lintian; do
 	if [ -d "$root/usr/share/$dir" ]; then

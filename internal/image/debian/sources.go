@@ -125,6 +125,9 @@ func output(ctx context.Context, name string, args ...string) (string, error) {
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
 	if err != nil {
 		if msg := lastLine(stderr.String()); msg != "" {
 			err = fmt.Errorf("%w: %s", err, msg)
