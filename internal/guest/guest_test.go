@@ -47,7 +47,7 @@ type host struct {
 }
 
 // testUser is whose commands the agent runs: an ordinary user of this machine.
-func testUser(t *testing.T) account.Account {
+func testUser(t testing.TB) account.Account {
 	t.Helper()
 	home, err := os.MkdirTemp("", "rigs-home")
 	if err != nil {
@@ -65,7 +65,7 @@ func testUser(t *testing.T) account.Account {
 }
 
 // unkeyed starts an agent that is not rekeyed.
-func unkeyed(t *testing.T) *host {
+func unkeyed(t testing.TB) *host {
 	t.Helper()
 	user := testUser(t)
 	off := make(chan struct{})
@@ -131,7 +131,7 @@ func goodRekey() guestapi.Rekey {
 }
 
 // start returns an agent that answers everything.
-func start(t *testing.T) *host {
+func start(t testing.TB) *host {
 	t.Helper()
 	h := unkeyed(t)
 	if _, err := h.call(http.MethodPost, "/v1/rekey", goodRekey()); err != nil {
@@ -182,7 +182,7 @@ func get[T any](t *testing.T, h *host, path string) T {
 	return v
 }
 
-func (h *host) dial(t *testing.T, path string) net.Conn {
+func (h *host) dial(t testing.TB, path string) net.Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -199,7 +199,7 @@ type result struct {
 	out, err string
 }
 
-func (h *host) run(t *testing.T, req guestapi.ExecRequest, in string) (result, error) {
+func (h *host) run(t testing.TB, req guestapi.ExecRequest, in string) (result, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -53,7 +54,7 @@ func run(version string) error {
 		Version:  version,
 		Reaper:   reaper,
 		Lookup:   func(name string) (account.Account, error) { return account.Lookup("", name) },
-		Rekey:    rekeyMachine,
+		Rekey:    func(r guestapi.Rekey) (guestapi.Rekeyed, error) { return rekeyMachine(reaper, r) },
 		Quiesce:  boot.Trim,
 		PowerOff: func() { stop(errors.New("powering off: asked to")) },
 	})
@@ -82,9 +83,39 @@ func (a *Agent) serve(l net.Listener) {
 	_ = s.Close()
 }
 
-func rekeyMachine(r guestapi.Rekey) (guestapi.Rekeyed, error) {
+// rekeyMachine makes the machine its own. Where there is an SSH server, new host
+// keys are made after the confirmation: it does not run yet, and they take long.
+func rekeyMachine(reaper *proc.Reaper, r guestapi.Rekey) (guestapi.Rekeyed, error) {
 	if err := rekey.Check(r); err != nil {
 		return guestapi.Rekeyed{}, err
 	}
-	return rekey.Apply(r)
+	done, err := rekey.Apply(r)
+	if err == nil && (rekey.Etc{Root: "/"}).HasSSHServer() {
+		go func() {
+			if err := makeHostKeys(reaper); err != nil {
+				fmt.Fprintf(os.Stderr, "rigs-guest: cannot make SSH host keys: %v\n", err)
+			}
+		}()
+	}
+	return done, err
+}
+
+func makeHostKeys(reaper *proc.Reaper) error {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	fd := null.Fd()
+	p, err := reaper.Start(proc.Spec{
+		Path: "/usr/bin/ssh-keygen", Argv: []string{"ssh-keygen", "-A"}, Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"},
+		Dir: "/", Files: []uintptr{fd, fd, fd}, Sys: &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		return err
+	}
+	if ws := p.Wait(); ws != 0 {
+		return fmt.Errorf("ssh-keygen ended with status %d", ws)
+	}
+	return nil
 }

@@ -40,7 +40,7 @@ func main() {
 		mods = append(mods, kernel.Module{Name: n, Data: b})
 	}
 	f := must(os.Create(dir + "/initrd"))
-	if err := kernel.WriteInitramfs(f, must(os.ReadFile("/tmp/rigs-guest")), mods); err != nil {
+	if err := kernel.WriteInitramfs(f, must(os.ReadFile(os.Getenv("GUEST"))), mods); err != nil {
 		panic(err)
 	}
 	f.Close()
@@ -49,7 +49,7 @@ func main() {
 	if x := os.Getenv("APPEND"); x != "" {
 		append += " " + x
 	}
-	args := []string{"-accel", "tcg,thread=multi,tb-size=256", "-M", "microvm,acpi=on,pit=off,pic=off,rtc=on", "-cpu", "max", "-m", "512", "-smp", "2",
+	args := []string{"-accel", "tcg,thread=multi,tb-size=256", "-M", "microvm,acpi=on,pit=off,pic=off,rtc=on", "-cpu", os.Getenv("CPU"), "-m", "512", "-smp", "2",
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
 		"-serial", "file:" + dir + "/console",
 		"-kernel", early + "/vmlinux", "-initrd", dir + "/initrd", "-append", append,
@@ -90,6 +90,7 @@ func main() {
 		return must(wire.NewMux(c, true))
 	}
 	m := connect()
+	fmt.Printf("   boot cpu %.2fs\n", cpu(q.Process.Pid))
 	if m == nil {
 		return
 	}
@@ -116,7 +117,8 @@ func main() {
 		}
 		call("POST", "/v1/rekey", guestapi.Rekey{Entropy: bytes.Repeat([]byte{7}, 64), Time: time.Now(), HostName: "r-abc", MachineID: strings.Repeat("0a", 16), Secret: "s", Network: guestapi.Network{Address: "10.0.0.2/24", Gateway: "10.0.0.1", MTU: 65520}})
 		run := func(r guestapi.ExecRequest, w io.Writer) {
-			t := time.Now()
+			t, c0 := time.Now(), cpu(q.Process.Pid)
+			defer func() { fmt.Printf("   cpu %.2fs\n", cpu(q.Process.Pid)-c0) }()
 			c, err := wire.Dial(context.Background(), m.Dial, "g", "/v1/exec", nil)
 			if err != nil {
 				fmt.Println(err)
@@ -132,10 +134,12 @@ func main() {
 			sh(s)
 		}
 		if first {
+			for range 5 {
 			t := time.Now()
 			var n countWriter
-			run(guestapi.ExecRequest{Shell: "yes | head -c 100M"}, &n)
+			run(guestapi.ExecRequest{Shell: "dd if=/dev/zero bs=64k count=1600 2>/dev/null"}, &n)
 			fmt.Printf("%d bytes, %.0f MB/s\n", n, float64(n)/1e6/time.Since(t).Seconds())
+			}
 			m.Close()
 		}
 	}
@@ -170,4 +174,13 @@ func tsc() string {
 		}
 	}
 	return "2600000"
+}
+
+func cpu(pid int) float64 {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')'):]))
+	var u, s float64
+	fmt.Sscan(f[12], &u)
+	fmt.Sscan(f[11], &s)
+	return (u + s) / 100
 }

@@ -90,8 +90,9 @@ func prepare() error {
 	if err := loopbackUp(); err != nil {
 		return fmt.Errorf("cannot bring up the loopback interface: %w", err)
 	}
-	// What systemd gives to services and sessions.
-	files := unix.Rlimit{Cur: 1024, Max: 524288}
+	// As much as systemd lets a process ask for, and more than its default at
+	// once: build tools and file watchers run out of 1024.
+	files := unix.Rlimit{Cur: 65536, Max: 524288}
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
 		return fmt.Errorf("cannot set the limit of open files: %w", err)
 	}

@@ -90,8 +90,6 @@ func editPasswd(s, shell string) string {
 			return stale
 		case f[2] == uid:
 			return rival
-		case f[0] == "root":
-			return other
 		}
 		return other
 	}, strings.Join([]string{guestapi.User, "x", uid, gid, "", guestapi.Home, shell}, ":"), rootPasswd)

@@ -4,7 +4,6 @@ package exec
 
 import (
 	"math"
-	"regexp"
 	"strings"
 	"time"
 
@@ -12,8 +11,6 @@ import (
 	"rigs/internal/guestapi"
 	"rigs/internal/rig"
 )
-
-var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // check says what is wrong with a request.
 func check(r guestapi.ExecRequest) error {
@@ -42,7 +39,7 @@ func check(r guestapi.ExecRequest) error {
 	}
 	for _, e := range r.Env {
 		name, value, ok := strings.Cut(e, "=")
-		if !ok || !envName.MatchString(name) {
+		if !ok || !isEnvName(name) {
 			return rig.FieldErrorf("env", "cannot run: %.64q is not NAME=value", e)
 		}
 		if strings.ContainsRune(value, 0) {
@@ -81,4 +78,15 @@ func environ(login, extra []string) []string {
 		env = append(env, e)
 	}
 	return env
+}
+
+// isEnvName says whether a shell can name s as a variable.
+func isEnvName(s string) bool {
+	for i, b := range []byte(s) {
+		letter := b == '_' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z'
+		if !letter && (i == 0 || b < '0' || b > '9') {
+			return false
+		}
+	}
+	return s != ""
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"regexp"
 	"strings"
 	"time"
 
@@ -24,8 +23,6 @@ const (
 )
 
 var (
-	hostName  = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	machineID = regexp.MustCompile(`^[0-9a-f]{32}$`)
 	firstTime = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 	lastTime  = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
 )
@@ -37,15 +34,34 @@ func Check(r guestapi.Rekey) error {
 		return rig.FieldErrorf("entropy", "cannot rekey: %d bytes of entropy: %d to %d are needed", len(r.Entropy), minEntropy, maxEntropy)
 	case r.Time.Before(firstTime) || r.Time.After(lastTime):
 		return rig.FieldErrorf("time", "cannot rekey: %s cannot be the time", r.Time)
-	case !hostName.MatchString(r.HostName):
+	case !isHostName(r.HostName):
 		return rig.FieldErrorf("hostName", "cannot rekey: %.80q is no host name", r.HostName)
-	case !machineID.MatchString(r.MachineID):
+	case !isMachineID(r.MachineID):
 		return rig.FieldErrorf("machineId", "cannot rekey: a machine id is 32 hex digits")
 	case r.Secret == "" || len(r.Secret) > maxSecret:
 		return rig.FieldErrorf("secret", "cannot rekey: a secret of 1 to %d bytes is needed", maxSecret)
 	}
 	_, err := parseNetwork(r.Network)
 	return err
+}
+
+// isHostName says whether s is one label of a domain name, in lower case.
+func isHostName(s string) bool {
+	for _, b := range []byte(s) {
+		if (b < 'a' || b > 'z') && (b < '0' || b > '9') && b != '-' {
+			return false
+		}
+	}
+	return len(s) >= 1 && len(s) <= 63 && s[0] != '-' && s[len(s)-1] != '-'
+}
+
+func isMachineID(s string) bool {
+	for _, b := range []byte(s) {
+		if (b < 'a' || b > 'f') && (b < '0' || b > '9') {
+			return false
+		}
+	}
+	return len(s) == 32
 }
 
 type network struct {

@@ -31,10 +31,14 @@ func NewOutput(f *os.File, tty bool) *Output { return &Output{f, tty} }
 // kernel keeps for one (a flip buffer of 64 KB and a line discipline of 4 KB).
 const maxTTYBacklog = 128 << 10
 
-// Copy passes the output to emit in pieces of at most wire.MaxFrame, until its
+// piece is the most that is sent at a time. With the headers of a frame and of
+// yamux it makes 64 KB, two of the kernel's 32 KB buffers for a serial port.
+const piece = wire.MaxFrame - 32
+
+// Copy passes the output to emit in pieces of less than wire.MaxFrame, until its
 // end, until Stop, or until emit fails.
 func (o *Output) Copy(emit func([]byte) error) error {
-	buf := make([]byte, wire.MaxFrame)
+	buf := make([]byte, piece)
 	for {
 		n, err := o.f.Read(buf)
 		if n > 0 {

@@ -76,9 +76,11 @@ func OpenTTY(uid int, s guestapi.Size) (ours, theirs *os.File, err error) {
 	return ours, theirs, nil
 }
 
-// pipeSize is the kernel's buffer for a pipe, in bytes: several frames, so that
-// the command and we do not take turns.
-const pipeSize = 256 << 10
+// pipeSize is the kernel's buffer for a pipe, in bytes, filled only as far as we
+// are behind. It is many frames, so that the command and we do not take turns:
+// under emulation 100 MB of output cost a quarter less CPU time than with
+// 256 KB (2026-11-29, QEMU 7.2, TCG).
+const pipeSize = 1 << 20
 
 // OpenPipe opens a pipe: our end, non-blocking, and the command's. fromCommand
 // says which way the bytes go.
