@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"rigs/client"
 )
@@ -26,7 +28,7 @@ func measureCopy(ctx context.Context, b *bench, rep *report) error {
 	}
 	small := filepath.Join(b.dir, "small")
 	for i := range files {
-		p := filepath.Join(small, fmt.Sprint(i%20), fmt.Sprintf("file-%d", i))
+		p := filepath.Join(small, strconv.Itoa(i%20), fmt.Sprintf("file-%d", i))
 		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
 			return err
 		}
@@ -53,7 +55,7 @@ func measureCopy(ctx context.Context, b *bench, rep *report) error {
 		return err
 	}
 	if string(back) != string(data) {
-		return fmt.Errorf("the file came back changed")
+		return errors.New("the file came back changed")
 	}
 	if in, err = times(n, 1, cp(small, r.ID+":/tmp/")); err != nil {
 		return err

@@ -125,7 +125,7 @@ func (c clone) restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer mux.Close()
+	defer mux.Close() //nolint:errcheck // the measurement is over
 	ask := guestapi.Rekey{
 		Entropy: make([]byte, 64), HostName: "floor", MachineID: hex.EncodeToString(make([]byte, 16)), Secret: "floor", Time: time.Now(),
 		Network: guestapi.Network{Address: "10.0.0.2/24", Gateway: "10.0.0.1", MTU: vm.MTU},

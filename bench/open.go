@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -149,7 +150,7 @@ func measureExec(ctx context.Context, b *bench, rep *report) error {
 	const size = 100 << 20
 	out, err := times(3, 1, func() error {
 		n := &counter{}
-		st, err := b.Exec(ctx, r.ID, client.ExecRequest{Argv: []string{"head", "-c", fmt.Sprint(size), "/dev/zero"}}, client.StreamIO{Stdout: n, Stderr: io.Discard})
+		st, err := b.Exec(ctx, r.ID, client.ExecRequest{Argv: []string{"head", "-c", strconv.Itoa(size), "/dev/zero"}}, client.StreamIO{Stdout: n, Stderr: io.Discard})
 		if err == nil && (st.Code != 0 || n.n != size) {
 			err = fmt.Errorf("exit %d after %d bytes", st.Code, n.n)
 		}

@@ -123,9 +123,8 @@ func (b *bench) command(ctx context.Context, args ...string) *exec.Cmd {
 	return c
 }
 
-func (b *bench) stop() error {
-	defer os.RemoveAll(b.dir)
-	defer b.log.Close()
+func (b *bench) stop() (err error) {
+	defer func() { err = errors.Join(err, b.log.Close(), os.RemoveAll(b.dir)) }()
 	if err := b.server.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
