@@ -52,19 +52,20 @@ build: $(PAGE) binaries
 # go build knows best what is fresh.
 binaries:
 	@mkdir -p bin
-	$(GOBUILD) -ldflags '$(LDFLAGS)' -o bin/rigs ./cmd/rigs
-	GOOS=linux $(GOBUILD) -ldflags '$(GUEST_LDFLAGS)' -o bin/rigs-guest ./cmd/rigs-guest
+	@scripts/step 'programs: fetching modules' go mod download
+	@scripts/step 'programs: building rigs-guest' env GOOS=linux $(GOBUILD) -ldflags '$(GUEST_LDFLAGS)' -o bin/rigs-guest ./cmd/rigs-guest
+	@scripts/step 'programs: building rigs' env $(GOBUILD) -ldflags '$(LDFLAGS)' -o bin/rigs ./cmd/rigs
 
 ## page: the web page alone
 page: $(PAGE)
 
 $(PAGE): $(NODE_MODULES) $(PAGE_SOURCES)
-	cd web && npm run --silent build
+	@scripts/step 'page: building' npm --prefix web run --silent build
 	@touch $@
 
 # npm writes this file when it has installed everything.
 $(NODE_MODULES): web/package-lock.json
-	cd web && npm ci --no-audit --no-fund --loglevel=error
+	@scripts/step 'page: installing its packages' npm --prefix web ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
 ## generate: make generated code again
@@ -80,7 +81,7 @@ lint: $(LINT)
 # Built once, with the versions that tools/go.sum pins.
 $(LINT): tools/go.mod tools/go.sum
 	@mkdir -p bin
-	CGO_ENABLED=0 go build -trimpath -buildvcs=false -modfile=tools/go.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@scripts/step 'lint: building golangci-lint, which takes minutes the first time' go build -buildvcs=false -modfile=tools/go.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@touch $@
 
 fmt: $(LINT)

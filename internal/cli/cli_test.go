@@ -181,6 +181,21 @@ func TestPlainProgressSaysEachStepOnce(t *testing.T) {
 	}
 }
 
+func TestItemsOfOneCountShareALine(t *testing.T) {
+	var b bytes.Buffer
+	p := &progress{w: &b, keep: true}
+	for i, name := range []string{"git", "curl", "less"} {
+		p.Step(client.Step{Text: "Unpack " + name, Done: int64(i + 1), Total: 3, Unit: "packages"})
+	}
+	p.Step(client.Step{Text: "Install git", Done: 1, Total: 3, Unit: "packages"})
+	p.Done()
+	p.Wait()
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	if len(lines) != 2 || !strings.HasPrefix(lines[0], "✓ Unpack 3 packages ") || !strings.HasPrefix(lines[1], "✓ Install git ") {
+		t.Errorf("printed %q", b.String())
+	}
+}
+
 func TestQuickWorkShowsNothing(t *testing.T) {
 	var b bytes.Buffer
 	p := &progress{w: &b}

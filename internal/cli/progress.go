@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,6 +32,8 @@ type progress struct {
 	began time.Time
 	step  rig.Step
 	said  bool // the plain line was printed
+	// several is set when the step's text has changed: it is about many items.
+	several bool
 	bar   *progressbar.ProgressBar
 	tick  chan struct{} // ends the spinner
 	ended sync.WaitGroup
@@ -55,9 +58,37 @@ func (p *progress) Step(s rig.Step) {
 		p.advance(s)
 		return
 	}
+	if p.sameBar(s) {
+		p.several = true
+		p.advance(s)
+		return
+	}
 	p.finish(true)
-	p.step, p.began, p.said = s, time.Now(), false
+	p.step, p.began, p.said, p.several = s, time.Now(), false, false
 	p.spin()
+}
+
+// sameBar reports whether s goes on counting what the current step counts, only
+// with another item's name: "Unpack git", 7 of 83 packages.
+func (p *progress) sameBar(s rig.Step) bool {
+	return p.tick != nil && s.Total > 0 && s.Total == p.step.Total && s.Unit == p.step.Unit && s.Unit != "bytes" && s.Done >= p.step.Done
+}
+
+// label is the words for the current step once it is over.
+func (p *progress) label() string {
+	if !p.several {
+		return p.step.Text
+	}
+	// The last name says nothing about all of them: leave it off.
+	text, _, _ := cutLast(p.step.Text, " ")
+	return fmt.Sprintf("%s %d %s", text, p.step.Done, p.step.Unit)
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
 }
 
 // text is Step for work without an amount.
@@ -93,6 +124,7 @@ func (p *progress) advance(s rig.Step) {
 	if s.Total <= 0 {
 		return
 	}
+	p.bar.Describe(plain(s.Text))
 	if p.bar.GetMax64() != s.Total {
 		_ = p.bar.Clear() // a bar that fails to draw is no failure of the work
 		p.bar = newBar(p.w, s)
@@ -189,7 +221,7 @@ func (p *progress) finish(ok bool) {
 	if p.tty {
 		lead = "\r\x1b[K"
 	}
-	fmt.Fprintf(p.w, "%s%s %s  %s\n", lead, mark, plain(p.step.Text), seconds(took))
+	fmt.Fprintf(p.w, "%s%s %s  %s\n", lead, mark, plain(p.label()), seconds(took))
 }
 
 // Wait returns when the spinner has ended. Call it after Done or Stop.
