@@ -173,11 +173,11 @@ func (s *Store) ensureSealed(ctx context.Context, root, name, file string, progr
 	if err == nil {
 		_, err = seal.Write(ctx, tmp, file)
 	}
-	if err == nil {
-		err = publish(tmp, d.dir)
-	}
 	if err != nil {
 		return d, errors.Join(err, os.RemoveAll(tmp))
+	}
+	if err := publish(tmp, d.dir); err != nil {
+		return d, err
 	}
 	return d, verify()
 }

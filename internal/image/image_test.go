@@ -601,6 +601,33 @@ func TestTheImageBeforeStaysAndThoseBeforeItGo(t *testing.T) {
 	}
 }
 
+// A build that gives the same bytes replaces nothing, so it must not push out what was before.
+func TestTheSameBuildAgainReplacesNothing(t *testing.T) {
+	b := newBench(t)
+	b.mill.extra.Store("first")
+	first := b.build(t, BuildOptions{})
+	b.mill.extra.Store("second")
+	second := b.build(t, BuildOptions{NoCache: true})
+	if again := b.build(t, BuildOptions{NoCache: true}); again.Digest != second.Digest {
+		t.Fatalf("the same build gave %s and %s", second.Digest, again.Digest)
+	}
+	for _, img := range []Image{first, second} {
+		if _, err := b.Resolve(t.Context(), img.Ref()); err != nil {
+			t.Error(err)
+		}
+	}
+	b.mill.extra.Store("first") // and back
+	b.build(t, BuildOptions{NoCache: true})
+	for _, img := range []Image{first, second} {
+		if _, err := b.Resolve(t.Context(), img.Ref()); err != nil {
+			t.Error(err)
+		}
+	}
+	if got, err := b.Resolve(t.Context(), "terminal"); err != nil || got.Digest != first.Digest {
+		t.Errorf("terminal is %s, %v; want %s", got.Digest, err, first.Digest)
+	}
+}
+
 func TestFailedBuildsLeaveNothing(t *testing.T) {
 	cases := map[string]struct {
 		fail error

@@ -81,13 +81,15 @@ func work(dir string) (string, error) {
 	return tmp, os.Chmod(tmp, 0o755)
 }
 
-// publish gives a complete directory its name, in the place of what had it before.
+// publish gives a complete directory its name, in the place of what had it before. The
+// temporary directory is gone afterwards in any case.
 func publish(tmp, dir string) error {
-	if err := os.RemoveAll(dir); err != nil {
-		return err
+	err := os.RemoveAll(dir)
+	if err == nil {
+		err = os.Rename(tmp, dir)
 	}
-	if err := os.Rename(tmp, dir); err != nil {
-		return err
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(tmp))
 	}
 	return syncDir(filepath.Dir(dir))
 }

@@ -101,12 +101,14 @@ func (o ociStore) put(img v1.Image, name string, at time.Time) error {
 	if err != nil {
 		return err
 	}
+	again := named(idx, name) != nil && named(idx, name).Digest == digest // then nothing is replaced
 	var keep []v1.Descriptor
 	for _, d := range idx.Manifests {
+		current, replaced := d.Annotations[annotName] == name, d.Annotations[annotReplaced] == name
 		switch {
-		case d.Digest == digest, d.Annotations[annotReplaced] == name:
+		case current && again, replaced && (!again || d.Digest == digest):
 			continue
-		case d.Annotations[annotName] == name:
+		case current:
 			d.Annotations = map[string]string{annotReplaced: name, annotCreated: d.Annotations[annotCreated]}
 		}
 		keep = append(keep, d)
