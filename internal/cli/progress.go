@@ -34,9 +34,9 @@ type progress struct {
 	said  bool // the plain line was printed
 	// several is set when the step's text has changed: it is about many items.
 	several bool
-	bar   *progressbar.ProgressBar
-	tick  chan struct{} // ends the spinner
-	ended sync.WaitGroup
+	bar     *progressbar.ProgressBar
+	tick    chan struct{} // ends the spinner
+	ended   sync.WaitGroup
 }
 
 func (a *app) progress() *progress {
