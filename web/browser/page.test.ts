@@ -35,9 +35,9 @@ describe("signing in", () => {
     s = await open(browser, { signedOut: true });
     await s.page.goto(`${s.base}/signin?code=dev`);
     await s.page.getByRole("heading", { name: "Spaces" }).waitFor();
-    (s.server.world["sessions"] as Set<string>).clear();
     await s.page.getByRole("button", { name: "New space", exact: true }).click();
     await s.page.getByPlaceholder(/space name/).fill("late");
+    (s.server.world["sessions"] as Set<string>).clear();
     await s.page.keyboard.press("Enter");
     await s.page.getByRole("heading", { name: "Sign in to Rigs" }).waitFor();
   });

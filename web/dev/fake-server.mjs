@@ -49,7 +49,7 @@ const defaults = {
   desktop: { memoryMB: 4096, vcpus: 4, ttlSeconds: 7200, idleSeconds: 900, diskMB: 16384 },
 };
 
-const baseline = ["*.debian.org", "crates.io", "*.crates.io", "github.com", "*.github.com", "gitlab.com", "*.golang.org", "pypi.org"];
+const baseline = ["github.com", "*.github.com", "gitlab.com", "codeberg.org", "packages.example.net", "*.packages.example.net"];
 
 // --- frames ---------------------------------------------------------------------------------------------------------
 

@@ -29,9 +29,9 @@ describe("target", () => {
 });
 
 describe("matches", () => {
-  const e = event({ host: "registry.npmjs.org", port: 443 });
+  const e = event({ host: "packages.example.org", port: 443 });
   it("looks at what is shown, whatever the case", () => {
-    expect(matches(e, "all", " NPMJS ")).toBe(true);
+    expect(matches(e, "all", " PACKAGES ")).toBe(true);
     expect(matches(e, "all", "not on the list")).toBe(true);
     expect(matches(e, "all", "pypi")).toBe(false);
   });

@@ -1,7 +1,7 @@
 import { queryOptions, type QueryClient } from "@tanstack/react-query";
 import { json, request, segment } from "./http";
 import { emptyLog, mergeLog, mergeRig, occupies, type Log } from "./merge";
-import type { Doctor, EgressLog, Image, Rig, ServerInfo, Space, Spec, Template, Workspace } from "./types";
+import type { Doctor, EgressLog, EgressRules, Image, Rig, ServerInfo, Space, Spec, Template, Workspace } from "./types";
 
 export const keys = {
   server: ["server"] as const,
@@ -130,9 +130,9 @@ export const actions = {
   park: (id: string) => json<Rig>(rigPath(id, "/park"), { method: "POST" }),
   wake: (id: string) => json<Rig>(rigPath(id, "/wake"), { method: "POST" }),
   allow: async (id: string, pattern: string) =>
-    (await json<{ patterns: string[] | null }>(rigPath(id, "/egress/allow"), { method: "POST", body: { pattern } })).patterns ?? [],
+    (await json<EgressRules>(rigPath(id, "/egress/allow"), { method: "POST", body: { pattern } })).patterns ?? [],
   deny: async (id: string, pattern: string) =>
-    (await json<{ patterns: string[] | null }>(rigPath(id, "/egress/deny"), { method: "POST", body: { pattern } })).patterns ?? [],
+    (await json<EgressRules>(rigPath(id, "/egress/deny"), { method: "POST", body: { pattern } })).patterns ?? [],
   createWorkspace: (name: string) => request("/v1/workspaces", { method: "POST", body: { name } }),
   deleteWorkspace: (name: string) => request(`/v1/workspaces/${segment(name)}`, { method: "DELETE" }),
   createSpace: (workspace: string, name: string) => request(`/v1/workspaces/${segment(workspace)}/spaces`, { method: "POST", body: { name } }),

@@ -1,6 +1,7 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useId, useState } from "react";
 import { json, request, segment } from "../api/http";
+import type { CreatedToken, SigninLink, Token } from "../api/types";
 import { ago } from "../format";
 import { Button, IconButton } from "../ui/Button";
 import { CopyButton } from "../ui/Copy";
@@ -8,15 +9,6 @@ import { Confirm } from "../ui/Dialog";
 import { ErrorNote, Loading } from "../ui/Notes";
 import { useNow } from "../ui/useNow";
 import { useTitle } from "../ui/useTitle";
-
-interface Token {
-  id: string;
-  name: string;
-  kind: "person" | "agent";
-  createdAt: string;
-  lastUsedAt?: string;
-  expiresAt?: string;
-}
 
 const key = ["tokens"] as const;
 
@@ -76,7 +68,7 @@ function NewToken() {
   const [kind, setKind] = useState<Token["kind"]>("agent");
   const id = useId();
   const create = useMutation({
-    mutationFn: () => json<Token & { token: string }>("/v1/tokens", { method: "POST", body: { name: name.trim(), kind } }),
+    mutationFn: () => json<CreatedToken>("/v1/tokens", { method: "POST", body: { name: name.trim(), kind } }),
     onSuccess: () => {
       setName("");
       void client.invalidateQueries({ queryKey: key });
@@ -129,7 +121,7 @@ function NewToken() {
 }
 
 function SigninLink() {
-  const make = useMutation({ mutationFn: () => json<{ url: string; expiresAt: string }>("/v1/signin-links", { method: "POST" }) });
+  const make = useMutation({ mutationFn: () => json<SigninLink>("/v1/signin-links", { method: "POST" }) });
   return (
     <section className="block" aria-labelledby="link-title">
       <div className="block-head">

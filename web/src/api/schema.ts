@@ -1,0 +1,2130 @@
+// Generated from client/openapi.json by "npm run generate"; do not edit.
+
+export interface paths {
+    "/v1/doctor": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What this host can boot, from trying */
+        get: operations["getDoctor"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Events of rigs as they happen, beginning with one for every live rig */
+        get: operations["watchEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/images": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Image definitions, and what was built from them */
+        get: operations["listImages"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/images/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Remove what was built of an image */
+        delete: operations["removeImage"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/images/{name}/build": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Build an image */
+        post: operations["buildImage"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/rigs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List rigs */
+        get: operations["listRigs"];
+        put?: never;
+        /** Begin a rig (201), or return the one that the space has (200) */
+        post: operations["openRig"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/rigs/{rig}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A rig; with wait=ready, when it is not provisioning any more */
+        get: operations["getRig"];
+        put?: never;
+        post?: never;
+        /** Close a rig; the answer comes when its machine is gone */
+        delete: operations["closeRig"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/rigs/{rig}/egress": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The patterns that a rig's gate admits */
+        get: operations["getEgress"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/rigs/{rig}/egress/allow": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Admit a pattern */
+        post: operations["allowEgress"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/rigs/{rig}/egress/deny": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Remove a pattern and close what only it admitted */
+        post: operations["denyEgress"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/rigs/{rig}/egress/log": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the gate decided */
+        get: operations["getEgressLog"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/rigs/{rig}/exec": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Run a command with its streams connected (upgrade) */
+        get: operations["execStream"];
+        put?: never;
+        /** Run a command to its end and return its output */
+        post: operations["execCollect"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/rigs/{rig}/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The file or tree at path, as a tar stream with names relative to its parent */
+        get: operations["readFiles"];
+        /** Extract a tar stream into directory path */
+        put: operations["writeFiles"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/rigs/{rig}/park": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Stop a rig's processors; its memory stays */
+        post: operations["parkRig"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/rigs/{rig}/stat": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Describe a file in a rig */
+        get: operations["statFile"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/rigs/{rig}/terminal": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Attach to a terminal session (upgrade) */
+        get: operations["terminalStream"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/rigs/{rig}/wake": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Let a parked rig go on */
+        post: operations["wakeRig"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/server": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the server is, and who the caller is */
+        get: operations["getServer"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/signin-links": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** A one-time address that signs a browser in as the caller */
+        post: operations["createSigninLink"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/signout": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** End the browser's session */
+        post: operations["signOut"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/templates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Frozen machines that rigs are cloned from */
+        get: operations["listTemplates"];
+        put?: never;
+        /** Make a template, unless it is there */
+        post: operations["makeTemplate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/templates/{key}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Remove a template; rigs that were cloned from it go on */
+        delete: operations["removeTemplate"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List tokens */
+        get: operations["listTokens"];
+        put?: never;
+        /** Make a token; its secret is shown this once */
+        post: operations["createToken"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/tokens/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Revoke a token, and the sessions that came from it */
+        delete: operations["revokeToken"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/workspaces": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List workspaces */
+        get: operations["listWorkspaces"];
+        put?: never;
+        /** Make a workspace */
+        post: operations["createWorkspace"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/workspaces/{workspace}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Close a workspace's rigs and forget it */
+        delete: operations["deleteWorkspace"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/workspaces/{workspace}/spaces": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List a workspace's spaces */
+        get: operations["listSpaces"];
+        put?: never;
+        /** Make a space */
+        post: operations["createSpace"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/workspaces/{workspace}/spaces/{space}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Close a space's rigs and forget it */
+        delete: operations["deleteSpace"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+}
+export type webhooks = Record<string, never>;
+export interface components {
+    schemas: {
+        BuildImage: {
+            /** @description Build even if the definition has not changed */
+            noCache?: boolean;
+        };
+        Check: {
+            detail?: string;
+            fix?: string;
+            name: string;
+            ok: boolean;
+        };
+        CreatedToken: {
+            /** Format: date-time */
+            createdAt: string;
+            /** Format: date-time */
+            expiresAt?: string;
+            id: string;
+            /** @enum {string} */
+            kind: "person" | "agent";
+            /**
+             * Format: date-time
+             * @description To the minute
+             */
+            lastUsedAt?: string;
+            name: string;
+            token: string;
+        };
+        Doctor: {
+            checks: components["schemas"]["Check"][] | null;
+            host: components["schemas"]["Host"];
+            surfaces: components["schemas"]["Surface"][] | null;
+        };
+        EgressChange: {
+            pattern: string;
+        };
+        EgressEvent: {
+            /** @description Address the guest or the gate dialled */
+            address?: string;
+            /**
+             * Format: int64
+             * @description To the guest, at a connection's end
+             */
+            bytesIn?: number;
+            /**
+             * Format: int64
+             * @description From the guest, at a connection's end
+             */
+            bytesOut?: number;
+            /**
+             * Format: int64
+             * @description How many like it this line stands for, when more than one
+             */
+            count?: number;
+            /** @description Name the guest asked for, in canonical form */
+            host?: string;
+            /** Format: int64 */
+            port?: number;
+            /** @description tcp, udp, icmp, ipv6, dns or other */
+            protocol: string;
+            reason: string;
+            /**
+             * Format: double
+             * @description Duration, at a connection's end
+             */
+            seconds?: number;
+            /** Format: int64 */
+            seq: number;
+            /** Format: date-time */
+            time: string;
+            /**
+             * @description What the gate decided
+             * @enum {string}
+             */
+            verdict: "allow" | "deny";
+        };
+        EgressLog: {
+            events: components["schemas"]["EgressEvent"][] | null;
+            /** Format: int64 */
+            lost?: number;
+        };
+        EgressRules: {
+            patterns: string[] | null;
+        };
+        Event: {
+            egress?: components["schemas"]["EgressEvent"];
+            rig?: components["schemas"]["Rig"];
+            rigId: string;
+            /** @description The rig's egress patterns after a change */
+            rules?: string[] | null;
+            /** @enum {string} */
+            type: "rig" | "egress" | "rules";
+        };
+        ExecCollect: {
+            argv?: string[] | null;
+            cwd?: string;
+            env?: string[] | null;
+            input?: string;
+            /** Format: int64 */
+            limit?: number;
+            root?: boolean;
+            shell?: string;
+            size?: components["schemas"]["Size"];
+            stdin?: boolean;
+            /** Format: double */
+            timeoutSeconds?: number;
+            tty?: boolean;
+        };
+        ExecRequest: {
+            argv?: string[] | null;
+            cwd?: string;
+            env?: string[] | null;
+            root?: boolean;
+            shell?: string;
+            size?: components["schemas"]["Size"];
+            stdin?: boolean;
+            /** Format: double */
+            timeoutSeconds?: number;
+            tty?: boolean;
+        };
+        ExecResult: {
+            /** Format: int64 */
+            code: number;
+            /** Format: double */
+            seconds: number;
+            signal?: string;
+            stderr: string;
+            stderrTruncated?: boolean;
+            stdout: string;
+            stdoutTruncated?: boolean;
+            timedOut?: boolean;
+        };
+        FileInfo: {
+            /** Format: int32 */
+            mode: number;
+            /** Format: date-time */
+            mtime: string;
+            path: string;
+            /** Format: int64 */
+            size: number;
+            target?: string;
+            type: string;
+        };
+        Host: {
+            arch: string;
+            /** Format: int64 */
+            cpus: number;
+            /** Format: int64 */
+            diskFreeMB: number;
+            /** Format: int64 */
+            memoryMB: number;
+            os: string;
+        };
+        Image: {
+            /** Format: date-time */
+            createdAt?: string;
+            /** @description The surface's own image, used when a Spec names none */
+            default: boolean;
+            detail?: string;
+            digest?: string;
+            name: string;
+            /** Format: int64 */
+            sizeBytes: number;
+            /** @enum {string} */
+            state: "ready" | "missing" | "corrupt";
+            surfaces: string[] | null;
+        };
+        Images: {
+            images: components["schemas"]["Image"][] | null;
+        };
+        MakeTemplate: {
+            /** @enum {string} */
+            engine?: "chromium" | "firefox" | "webkit";
+            /** @description Make it again even if it is there */
+            fresh?: boolean;
+            image?: string;
+            /** Format: int64 */
+            memoryMB?: number;
+            /** @enum {string} */
+            surface: "terminal" | "browser" | "desktop" | "phone" | "mac";
+            /** Format: int64 */
+            vcpus?: number;
+        };
+        Name: {
+            /** @description 1 to 63 of a-z 0-9 . _ -, beginning with a letter or digit */
+            name: string;
+        };
+        NewToken: {
+            /** @enum {string} */
+            kind: "person" | "agent";
+            /** @description Name of the principal that bears it */
+            name: string;
+            /**
+             * Format: int64
+             * @description It is refused after this long; 0: never
+             */
+            ttlSeconds?: number;
+        };
+        Principal: {
+            /** @enum {string} */
+            kind: "person" | "agent";
+            name: string;
+        };
+        Problem: {
+            code: string;
+            detail: string;
+            /** @description The field of the request that is wrong */
+            field?: string;
+            /** Format: int64 */
+            status?: number;
+            title?: string;
+            type?: string;
+        };
+        Resources: {
+            /**
+             * Format: int64
+             * @description The most the rig can write, in MB
+             */
+            diskMB: number;
+            /**
+             * Format: int64
+             * @description Unused for this long, the rig is parked; for twice as long, closed
+             */
+            idleSeconds: number;
+            /**
+             * Format: int64
+             * @description Memory of the machine in MB (2^20 bytes)
+             */
+            memoryMB: number;
+            /**
+             * Format: int64
+             * @description The rig is closed this long after it was opened, whatever happens inside
+             */
+            ttlSeconds: number;
+            /**
+             * Format: int64
+             * @description Virtual processors
+             */
+            vcpus: number;
+        };
+        Rig: {
+            /** @description kvm, tcg or hvf */
+            accel?: string;
+            /**
+             * @description How the machine started: clone or cold
+             * @enum {string}
+             */
+            boot?: "clone" | "cold";
+            closeReason?: string;
+            /** Format: date-time */
+            closedAt?: string;
+            /** @description Egress patterns admitted now */
+            egress: string[] | null;
+            engine?: string;
+            /** @description Why it failed */
+            error?: components["schemas"]["Problem"];
+            /** Format: date-time */
+            expiresAt: string;
+            id: string;
+            /** @description Image reference with digest */
+            image: string;
+            /** @description What counts as use right now, such as '1 command running' */
+            inUse?: string[] | null;
+            /** Format: date-time */
+            openedAt: string;
+            /** @description Principal that opened it */
+            openedBy: string;
+            phase: string;
+            /** Format: date-time */
+            readyAt?: string;
+            resources: components["schemas"]["Resources"];
+            space: string;
+            /** @description What is being done, while provisioning */
+            step?: components["schemas"]["Step"];
+            surface: string;
+            workspace: string;
+        };
+        Rigs: {
+            rigs: components["schemas"]["Rig"][] | null;
+        };
+        Server: {
+            dataDir: string;
+            /** @description Who the server takes the caller for */
+            principal: components["schemas"]["Principal"];
+            /** Format: date-time */
+            startedAt: string;
+            version: string;
+        };
+        SigninLink: {
+            /** Format: date-time */
+            expiresAt: string;
+            url: string;
+        };
+        Size: {
+            /** Format: int64 */
+            cols: number;
+            /** Format: int64 */
+            rows: number;
+        };
+        Space: {
+            /** Format: date-time */
+            createdAt: string;
+            name: string;
+            /**
+             * Format: int64
+             * @description How many of its rigs are live
+             */
+            rigs: number;
+            workspace: string;
+        };
+        Spaces: {
+            spaces: components["schemas"]["Space"][] | null;
+        };
+        Spec: {
+            /** @description Egress patterns admitted in addition to the defaults, such as example.com or *.example.com:443 */
+            allow?: string[] | null;
+            /** @description Boot from the image instead of cloning the template */
+            cold?: boolean;
+            /**
+             * @description Browser engine, for surface browser
+             * @enum {string}
+             */
+            engine?: "chromium" | "firefox" | "webkit";
+            /** Format: int64 */
+            idleSeconds?: number;
+            /** @description Image other than the surface's own: a name from 'rigs image ls', optionally with @sha256:… */
+            image?: string;
+            /** Format: int64 */
+            memoryMB?: number;
+            /** @description Open another rig even if the space has one of this surface */
+            new?: boolean;
+            /** @description Start with an empty egress list instead of the surface's default */
+            noDefaults?: boolean;
+            /** @description Space that the rig belongs to; default 'default'. Made when it does not exist */
+            space?: string;
+            /**
+             * @description What is driven
+             * @enum {string}
+             */
+            surface: "terminal" | "browser" | "desktop" | "phone" | "mac";
+            /** Format: int64 */
+            ttlSeconds?: number;
+            /** Format: int64 */
+            vcpus?: number;
+            /** @description Workspace; default 'default' */
+            workspace?: string;
+        };
+        Step: {
+            /** Format: int64 */
+            done?: number;
+            text: string;
+            /** Format: int64 */
+            total?: number;
+            /** @enum {string} */
+            unit?: "bytes" | "files" | "packages" | "steps";
+        };
+        Surface: {
+            accel?: string;
+            checks?: string[] | null;
+            detail?: string;
+            fix?: string;
+            /** @enum {string} */
+            state: "ready" | "missing" | "unsupported";
+            surface: string;
+        };
+        Template: {
+            accel: string;
+            /** Format: date-time */
+            createdAt: string;
+            detail?: string;
+            engine?: string;
+            image: string;
+            key: string;
+            /** Format: int64 */
+            memoryMB: number;
+            /** Format: int64 */
+            sizeBytes: number;
+            /** @enum {string} */
+            state: "ready" | "stale" | "corrupt";
+            surface: string;
+            /** Format: int64 */
+            vcpus: number;
+        };
+        Templates: {
+            templates: components["schemas"]["Template"][] | null;
+        };
+        TerminalRequest: {
+            ephemeral?: boolean;
+            session: string;
+            size: components["schemas"]["Size"];
+        };
+        Token: {
+            /** Format: date-time */
+            createdAt: string;
+            /** Format: date-time */
+            expiresAt?: string;
+            id: string;
+            /** @enum {string} */
+            kind: "person" | "agent";
+            /**
+             * Format: date-time
+             * @description To the minute
+             */
+            lastUsedAt?: string;
+            name: string;
+        };
+        Tokens: {
+            tokens: components["schemas"]["Token"][] | null;
+        };
+        Workspace: {
+            /** Format: date-time */
+            createdAt: string;
+            name: string;
+            /**
+             * Format: int64
+             * @description How many of its rigs are live
+             */
+            rigs: number;
+            /**
+             * Format: int64
+             * @description How many spaces it holds
+             */
+            spaces: number;
+        };
+        Workspaces: {
+            workspaces: components["schemas"]["Workspace"][] | null;
+        };
+    };
+    responses: never;
+    parameters: never;
+    requestBodies: never;
+    headers: never;
+    pathItems: never;
+}
+export type $defs = Record<string, never>;
+export interface operations {
+    getDoctor: {
+        parameters: {
+            query?: {
+                /** @description Try again instead of using what was found before */
+                fresh?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Doctor"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    watchEvents: {
+        parameters: {
+            query?: {
+                /** @description Only this workspace's */
+                workspace?: string;
+                /** @description Only this space's */
+                space?: string;
+                /** @description Only this rig's, in any form that names one */
+                rig?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Server-sent events. Each property of the schema is the name of an event, its value the data of it. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": {
+                        egress?: components["schemas"]["Event"];
+                        rig?: components["schemas"]["Event"];
+                        rules?: components["schemas"]["Event"];
+                    };
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listImages: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Images"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    removeImage: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    buildImage: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["BuildImage"];
+            };
+        };
+        responses: {
+            /** @description Server-sent events. Each property of the schema is the name of an event, its value the data of it. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": {
+                        done?: components["schemas"]["Image"];
+                        error?: components["schemas"]["Problem"];
+                        step?: components["schemas"]["Step"];
+                    };
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listRigs: {
+        parameters: {
+            query?: {
+                /** @description Only this workspace's */
+                workspace?: string;
+                /** @description Only this space's */
+                space?: string;
+                /** @description Closed ones too, newest first */
+                all?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Rigs"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    openRig: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Spec"];
+            };
+        };
+        responses: {
+            /** @description The rig that the space has */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Rig"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Rig"];
+                };
+            };
+        };
+    };
+    getRig: {
+        parameters: {
+            query?: {
+                /** @description Workspace of SPACE/SURFACE; default 'default' */
+                workspace?: string;
+                /** @description Wait until the rig is not provisioning any more */
+                wait?: "ready";
+                /** @description How long to wait; then the rig is returned as it is */
+                timeoutSeconds?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Id, a unique prefix of it (3 characters at least), or SPACE/SURFACE[:ENGINE] with the slash as %2F */
+                rig: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Rig"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    closeRig: {
+        parameters: {
+            query?: {
+                /** @description Workspace of SPACE/SURFACE; default 'default' */
+                workspace?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id, a unique prefix of it (3 characters at least), or SPACE/SURFACE[:ENGINE] with the slash as %2F */
+                rig: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Rig"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getEgress: {
+        parameters: {
+            query?: {
+                /** @description Workspace of SPACE/SURFACE; default 'default' */
+                workspace?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id, a unique prefix of it (3 characters at least), or SPACE/SURFACE[:ENGINE] with the slash as %2F */
+                rig: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EgressRules"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    allowEgress: {
+        parameters: {
+            query?: {
+                /** @description Workspace of SPACE/SURFACE; default 'default' */
+                workspace?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id, a unique prefix of it (3 characters at least), or SPACE/SURFACE[:ENGINE] with the slash as %2F */
+                rig: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EgressChange"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EgressRules"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    denyEgress: {
+        parameters: {
+            query?: {
+                /** @description Workspace of SPACE/SURFACE; default 'default' */
+                workspace?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id, a unique prefix of it (3 characters at least), or SPACE/SURFACE[:ENGINE] with the slash as %2F */
+                rig: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EgressChange"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EgressRules"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getEgressLog: {
+        parameters: {
+            query?: {
+                /** @description Workspace of SPACE/SURFACE; default 'default' */
+                workspace?: string;
+                /** @description Only events with a higher number */
+                after?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Id, a unique prefix of it (3 characters at least), or SPACE/SURFACE[:ENGINE] with the slash as %2F */
+                rig: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EgressLog"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    execStream: {
+        parameters: {
+            query?: {
+                /** @description Workspace of SPACE/SURFACE; default 'default' */
+                workspace?: string;
+            };
+            header?: never;
+            path: {
+                rig: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Frames, in both directions; the client's first is a start frame with ExecRequest. Upgrade: rigs-stream, or a WebSocket whose binary messages carry the frames as one byte stream. */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    execCollect: {
+        parameters: {
+            query?: {
+                /** @description Workspace of SPACE/SURFACE; default 'default' */
+                workspace?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id, a unique prefix of it (3 characters at least), or SPACE/SURFACE[:ENGINE] with the slash as %2F */
+                rig: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ExecCollect"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExecResult"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    readFiles: {
+        parameters: {
+            query: {
+                /** @description Absolute, or relative to the user's home */
+                path: string;
+                /** @description Workspace of SPACE/SURFACE; default 'default' */
+                workspace?: string;
+            };
+            header?: never;
+            path: {
+                rig: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A tar stream */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-tar": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    writeFiles: {
+        parameters: {
+            query: {
+                /** @description Absolute, or relative to the user's home */
+                path: string;
+                /** @description Workspace of SPACE/SURFACE; default 'default' */
+                workspace?: string;
+            };
+            header?: never;
+            path: {
+                rig: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/x-tar": string;
+            };
+        };
+        responses: {
+            /** @description Written */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    parkRig: {
+        parameters: {
+            query?: {
+                /** @description Workspace of SPACE/SURFACE; default 'default' */
+                workspace?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id, a unique prefix of it (3 characters at least), or SPACE/SURFACE[:ENGINE] with the slash as %2F */
+                rig: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Rig"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    statFile: {
+        parameters: {
+            query: {
+                /** @description Workspace of SPACE/SURFACE; default 'default' */
+                workspace?: string;
+                path: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id, a unique prefix of it (3 characters at least), or SPACE/SURFACE[:ENGINE] with the slash as %2F */
+                rig: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FileInfo"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    terminalStream: {
+        parameters: {
+            query?: {
+                /** @description Workspace of SPACE/SURFACE; default 'default' */
+                workspace?: string;
+            };
+            header?: never;
+            path: {
+                rig: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Frames, in both directions; the client's first is a start frame with TerminalRequest. Upgrade: rigs-stream, or a WebSocket whose binary messages carry the frames as one byte stream. */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    wakeRig: {
+        parameters: {
+            query?: {
+                /** @description Workspace of SPACE/SURFACE; default 'default' */
+                workspace?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id, a unique prefix of it (3 characters at least), or SPACE/SURFACE[:ENGINE] with the slash as %2F */
+                rig: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Rig"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getServer: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Server"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    createSigninLink: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SigninLink"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    signOut: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    "Set-Cookie"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listTemplates: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Templates"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    makeTemplate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MakeTemplate"];
+            };
+        };
+        responses: {
+            /** @description Server-sent events. Each property of the schema is the name of an event, its value the data of it. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": {
+                        done?: components["schemas"]["Template"];
+                        error?: components["schemas"]["Problem"];
+                        step?: components["schemas"]["Step"];
+                    };
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    removeTemplate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listTokens: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Tokens"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    createToken: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewToken"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CreatedToken"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    revokeToken: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listWorkspaces: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Workspaces"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    createWorkspace: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Name"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Workspace"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    deleteWorkspace: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                workspace: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listSpaces: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                workspace: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Spaces"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    createSpace: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                workspace: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Name"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Space"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    deleteSpace: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                workspace: string;
+                space: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+}
