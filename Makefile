@@ -71,7 +71,8 @@ $(NODE_MODULES): web/package-lock.json
 ## generate: make generated code again
 generate: $(NODE_MODULES)
 	go generate ./...
-	cd web && npm run --silent generate
+	@scripts/step 'generate: sqlc, which is built the first time' go tool -modfile=tools/go.mod sqlc generate
+	npm --prefix web run --silent generate
 
 ## lint: golangci-lint with the list in .golangci.yml, and shellcheck
 lint: $(LINT)
