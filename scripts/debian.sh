@@ -1,14 +1,15 @@
 # Sourced by scripts that make a Debian tree: where this host gets packages from.
 # shellcheck shell=bash
 
-# debian_sources SUITE prints sources.list lines for a release of Debian: from
-# the mirror that this host uses if it is a Debian, else from Debian's own.
+# debian_sources SUITE prints sources.list lines for a release of Debian, from
+# the mirror that this host uses. On a host that is no Debian it prints nothing:
+# mmdebstrap then takes its own default.
 debian_sources() {
 	local keyring=/usr/share/keyrings/debian-archive-keyring.gpg mirror
 	# shellcheck disable=SC2016 # the fields are apt's
 	mirror=$(apt-get indextargets --format '$(ORIGIN) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
 		awk '$2 == "main" && $3 ~ /\/debian\/?$/ { print $3; exit }')
-	printf 'deb [signed-by=%s] %s %s main\n' $keyring "${mirror:-http://deb.debian.org/debian}" "$1"
+	[ -z "$mirror" ] || printf 'deb [signed-by=%s] %s %s main\n' $keyring "$mirror" "$1"
 }
 
 # apt_transport prints the options of this host's apt that say how to reach a
@@ -23,6 +24,7 @@ debian_tree() {
 	local options=() line mode=unshare
 	[ "$(id -u)" = 0 ] && mode=root
 	while IFS= read -r line; do [ -z "$line" ] || options+=("--aptopt=${line%;}"); done < <(apt_transport)
-	debian_sources "$1" |
-		mmdebstrap --quiet --mode=$mode --variant="$2" --include="$3" '--aptopt=Acquire::Languages "none"' "${options[@]}" "$1" "$4" -
+	local sources
+	sources=$(debian_sources "$1")
+	mmdebstrap --quiet --mode=$mode --variant="$2" --include="$3" '--aptopt=Acquire::Languages "none"' "${options[@]}" "$1" "$4" ${sources:+-} <<<"$sources"
 }

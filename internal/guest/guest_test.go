@@ -40,6 +40,7 @@ func TestMain(m *testing.M) {
 
 // host is the keeper's view of an agent under test.
 type host struct {
+	port net.Conn // the serial port, from the host's side
 	mux  *wire.Mux
 	http *http.Client
 	user account.Account
@@ -109,17 +110,37 @@ func unkeyed(t testing.TB) *host {
 		conn.Close()
 		<-done
 	})
-	if err := wire.HostHandshake(conn, limit); err != nil {
+	h := &host{port: conn, user: user, off: off}
+	h.begin(t)
+	return h
+}
+
+// unclosed is a port that outlives a session: closing only ends its reads.
+type unclosed struct{ net.Conn }
+
+func (u unclosed) Close() error { return u.SetDeadline(time.Unix(1, 0)) }
+
+// begin begins a session, as a keeper does, also with a machine that was in
+// another's.
+func (h *host) begin(t testing.TB) {
+	t.Helper()
+	if h.mux != nil {
+		h.mux.Close()
+		if err := h.port.SetDeadline(time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := wire.HostHandshake(h.port, limit); err != nil {
 		t.Fatal(err)
 	}
-	m, err := wire.NewMux(conn, true)
+	m, err := wire.NewMux(unclosed{h.port}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { m.Close() })
 	tr := m.Transport()
 	t.Cleanup(tr.CloseIdleConnections)
-	return &host{mux: m, http: &http.Client{Transport: tr, Timeout: limit}, user: user, off: off}
+	h.mux, h.http = m, &http.Client{Transport: tr, Timeout: limit}
 }
 
 func goodRekey() guestapi.Rekey {
@@ -280,6 +301,16 @@ func TestNothingIsAnsweredBeforeTheRekey(t *testing.T) {
 	if !get[guestapi.Hello](t, h, "/v1/hello").Rekeyed {
 		t.Error("hello does not say that it is rekeyed")
 	}
+}
+
+func TestEachSessionBeginsWithoutAnIdentity(t *testing.T) {
+	h := start(t)
+	h.begin(t) // a clone's keeper does not know what its template was told
+	if get[guestapi.Hello](t, h, "/v1/hello").Rekeyed {
+		t.Error("the identity of the last session is taken for this one's")
+	}
+	_, err := h.call(http.MethodGet, "/v1/status", nil)
+	code(t, err, rig.CodeNotReady, "")
 }
 
 func TestUnknownRequestsAreRefused(t *testing.T) {

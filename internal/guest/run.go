@@ -76,8 +76,10 @@ func run(version string) error {
 // headerTimeout bounds how long a request may take to say what it is.
 const headerTimeout = 30 * time.Second
 
-// serve serves one session with a keeper.
+// serve serves one session with a keeper. Whoever begins one may be a clone's:
+// nothing is done for it before the machine has an identity of its own.
 func (a *Agent) serve(l net.Listener) {
+	a.rekeyed.Store(false)
 	s := &http.Server{Handler: a.Handler(), ReadHeaderTimeout: headerTimeout, MaxHeaderBytes: 16 << 10}
 	_ = s.Serve(l) // ends with the session
 	_ = s.Close()
