@@ -15,10 +15,11 @@ import (
 )
 
 // FSType is the file system that WriteFS makes. Tried against EROFS as go-erofs 0.3
-// writes it (uncompressed), with Debian's kernel 6.1 under QEMU 7.2 without KVM: a boot that starts
-// Python and git and reads the whole tree takes 10.7 and 10.9 s of processor time from ext4 and 11.6 and 12.7 s
-// from EROFS (two runs each; November 2026). ext4 is built into that kernel and needed for the writable
-// layer anyway, while EROFS is one more module; and go-erofs has no hard links.
+// writes it (uncompressed), with Debian's kernel 6.1 under QEMU 7.2 without KVM, on a busy host: a boot
+// that starts Python and git and reads most of the tree takes 9.1 to 10.9 s of processor time from ext4
+// and 9.7 to 12.7 s from EROFS (four runs each, 10.3 and 11.0 s on average; November 2026), so speed does
+// not speak for EROFS. ext4 is built into that kernel and needed for the writable layer anyway,
+// while EROFS is one more module; and go-erofs has no hard links.
 const FSType = "ext4"
 
 // WriteFS writes the tree as a file system. progress is called with the number of bytes of
