@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -189,6 +190,26 @@ func TestClosingWhileProvisioning(t *testing.T) {
 			t.Errorf("%s: %+v %v", space, c, err)
 		}
 	}
+}
+
+func TestOnlySoManyMachinesStartAtOnce(t *testing.T) {
+	s := start(t, home(t), nil)
+	var first rig.Rig
+	for range runtime.NumCPU() {
+		first = s.open(rig.Spec{Space: slow, New: true})
+		s.until(first.ID, "starting", func(r rig.Rig) bool { return r.Step != nil && r.Step.Text == "Booting" })
+	}
+	waits := s.open(rig.Spec{Space: good})
+	s.until(waits.ID, "waiting", func(r rig.Rig) bool { return r.Step != nil && r.Step.Text == "Waiting for other machines to start" })
+	gone := s.open(rig.Spec{Space: good, New: true}) // closed in the queue, it takes nobody's place
+	s.until(gone.ID, "waiting", func(r rig.Rig) bool { return r.Step != nil && r.Step.Text == "Waiting for other machines to start" })
+	for _, r := range []rig.Rig{gone, first} {
+		if _, err := s.Close(ctxOf(t), r.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.phase(waits.ID, rig.Ready)
+	s.phase(s.open(rig.Spec{Space: good, New: true}).ID, rig.Ready) // the place is free again
 }
 
 func TestTTLCountsRealTime(t *testing.T) {

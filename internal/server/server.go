@@ -30,6 +30,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -151,7 +152,8 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	var events feed.Feed
 	manager = rigs.New(rigs.Config{
-		Store: st, Placement: place, Preparer: parts.Preparer, Policy: parts.Policy, Metrics: meters, Feed: &events,
+		Starting: runtime.NumCPU(),
+		Store:    st, Placement: place, Preparer: parts.Preparer, Policy: parts.Policy, Metrics: meters, Feed: &events,
 		Log: log, Defaults: o.Config.Resources, BudgetBytes: int64(o.Config.MemoryBudgetMB) << 20, Now: o.Now,
 	})
 	ready := Ready{Socket: dir.layout.ServerSocket()}

@@ -34,6 +34,7 @@ type entry struct {
 	streams  map[Kind]int
 	lastUse  time.Time
 	lastStep time.Time // when one was published last
+	starting bool      // it has a place among the machines that start
 }
 
 // view is the rig as everybody sees it. The caller holds e.mu.
@@ -64,9 +65,8 @@ func (e *entry) become(ctx context.Context, next rig.Phase, f func(*rig.Rig)) bo
 	}
 	from := e.r.Phase
 	e.r.Phase = next
-	if next != rig.Provisioning {
-		e.r.Step = nil
-	}
+	e.r.Step = nil // no phase leads to provisioning
+	e.started()
 	if f != nil {
 		f(&e.r)
 	}

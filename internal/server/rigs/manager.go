@@ -26,6 +26,10 @@ type Config struct {
 	Defaults func(rig.Surface) rig.Resources
 	// BudgetBytes bounds the memory of all rigs together.
 	BudgetBytes int64
+	// Starting is how many machines may start at once; the others wait. A machine
+	// that starts keeps a processor busy: more of them at once are all slower, out of
+	// proportion when they are emulated.
+	Starting int
 	// Now is the wall clock.
 	Now func() time.Time
 }
@@ -43,7 +47,8 @@ type Manager struct {
 	budget   int64
 	clock    func() time.Time
 
-	admission sync.Mutex // one opening looks at the memory budget at a time
+	starting  chan struct{} // holds one value for each machine that starts
+	admission sync.Mutex    // one opening looks at the memory budget at a time
 
 	mu      sync.Mutex
 	entries map[string]*entry
@@ -54,7 +59,8 @@ type Manager struct {
 // New returns a Manager without rigs.
 func New(c Config) *Manager {
 	return &Manager{store: c.Store, place: c.Placement, prepare: c.Preparer, policy: c.Policy, metrics: c.Metrics, feed: c.Feed,
-		log: c.Log, defaults: c.Defaults, budget: c.BudgetBytes, clock: c.Now, entries: map[string]*entry{}}
+		log: c.Log, defaults: c.Defaults, budget: c.BudgetBytes, clock: c.Now,
+		starting: make(chan struct{}, max(1, c.Starting)), entries: map[string]*entry{}}
 }
 
 // now is the wall clock without the monotonic part, which stands still while

@@ -18,6 +18,9 @@ const (
 	// bootTimeout bounds a machine's way to ready. Measured: 2 s cold under
 	// software emulation; the rest is for a host with much else to do.
 	bootTimeout = 3 * time.Minute
+	// queueTimeout is the longest that a machine waits for others to have started:
+	// several times what a start takes.
+	queueTimeout = 20 * time.Second
 	// attachPoll is how often a keeper that is starting is tried.
 	attachPoll = 2 * time.Millisecond
 
@@ -38,6 +41,9 @@ func (e *entry) run(ctx context.Context) {
 	} else {
 		e.attend(ctx, k)
 	}
+	e.mu.Lock()
+	e.started() // closed while it was in the queue
+	e.mu.Unlock()
 	e.teardown(ctx)
 	close(e.done)
 	e.finish(ctx) // does nothing to a failed one
@@ -79,11 +85,47 @@ func (e *entry) start(ctx context.Context) (*placement.Keeper, error) {
 		Deadline: e.r.ExpiresAt, Egress: slices.Clone(e.r.Egress),
 	}
 	e.mu.Unlock()
-	e.step(rig.Step{Text: "Starting the machine"})
-	if err := ctx.Err(); err != nil {
+	if err := e.queue(ctx); err != nil {
 		return nil, err
 	}
+	e.step(rig.Step{Text: "Starting the machine"})
 	return e.m.place.Start(ctx, cfg)
+}
+
+// queue waits until this machine may start. Its place is free for another when
+// the rig is no longer provisioning. Machines that never come up must not hold
+// up all others, so that after queueTimeout it starts without a place.
+func (e *entry) queue(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case e.m.starting <- struct{}{}:
+	default:
+		e.step(rig.Step{Text: "Waiting for other machines to start"})
+		patience := time.NewTimer(queueTimeout)
+		defer patience.Stop()
+		select {
+		case <-patience.C:
+			return nil
+		case e.m.starting <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.starting = true
+	return nil
+}
+
+// started gives the place among the starting machines to the next. The caller
+// holds e.mu.
+func (e *entry) started() {
+	if e.starting {
+		e.starting = false
+		<-e.m.starting
+	}
 }
 
 // attend follows the keeper from its start to its end.
