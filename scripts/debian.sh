@@ -26,5 +26,5 @@ debian_tree() {
 	while IFS= read -r line; do [ -z "$line" ] || options+=("--aptopt=${line%;}"); done < <(apt_transport)
 	local sources
 	sources=$(debian_sources "$1")
-	mmdebstrap --quiet --mode=$mode --variant="$2" --include="$3" '--aptopt=Acquire::Languages "none"' "${options[@]}" "$1" "$4" ${sources:+-} <<<"$sources"
+	mmdebstrap --quiet --dpkgopt=force-unsafe-io --mode=$mode --variant="$2" --include="$3" '--aptopt=Acquire::Languages "none"' "${options[@]}" "$1" "$4" ${sources:+-} <<<"$sources"
 }
