@@ -61,7 +61,7 @@ func connect(ctx context.Context, conn net.Conn) (*agent, error) {
 	if !stop() {
 		return nil, context.Cause(ctx)
 	}
-	mux, err := wire.NewMux(lent{conn}, true)
+	mux, err := wire.NewMux(&muxGuard{Conn: lent{conn}}, true)
 	if err != nil {
 		return nil, err
 	}

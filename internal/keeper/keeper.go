@@ -172,6 +172,7 @@ func (k *keeper) run(ctx context.Context) {
 		b.kill()
 		return
 	}
+	limitMemory()
 	debug.FreeOSMemory()
 	select {
 	case <-b.machine.Exited():
