@@ -56,8 +56,10 @@ func Dial(ctx context.Context, dial DialFunc, host, path string, header http.Hea
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
-	br := bufio.NewReaderSize(c, MaxFrame)
+	answer := &bounded{Reader: c, left: maxAnswer}
+	br := bufio.NewReaderSize(answer, MaxFrame)
 	err = handshake(ctx, c, br, host, path, header)
+	answer.left = -1
 	if !stop() {
 		err = errors.Join(ctx.Err(), err)
 	}
@@ -90,6 +92,30 @@ func handshake(ctx context.Context, c net.Conn, br *bufio.Reader, host, path str
 		return ReadProblem(res)
 	}
 	return nil
+}
+
+// maxAnswer bounds what is read of an answer to a request for a stream: its head
+// (64 KB), a problem, and what may already have been read of the stream. The
+// library that parses it would read a head without end.
+const maxAnswer = 64<<10 + maxProblem + MaxFrame
+
+// bounded is a reader that ends with an error after left bytes. Below zero there
+// is no bound.
+type bounded struct {
+	io.Reader
+	left int
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left < 0 {
+		return b.Reader.Read(p)
+	}
+	if b.left == 0 {
+		return 0, fmt.Errorf("%w: the answer to a request for a stream", ErrTooLarge)
+	}
+	n, err := b.Reader.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
 }
 
 // bufferedConn is a connection some of whose bytes were already read.

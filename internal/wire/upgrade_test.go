@@ -137,3 +137,34 @@ func TestMuxServesAndDialsBothWays(t *testing.T) {
 		t.Error("dialled on an ended session")
 	}
 }
+
+// A peer that is not trusted may answer with a head that does not end.
+func TestDialBoundsTheAnswer(t *testing.T) {
+	for name, unit := range map[string]string{"one header": "x", "many headers": "X-A: b\r\n", "many interim answers": "\r\nHTTP/1.1 100 Continue\r\n"} {
+		t.Run(name, func(t *testing.T) {
+			a, b := net.Pipe()
+			sent := make(chan int, 1)
+			go func() {
+				defer b.Close()
+				go io.Copy(io.Discard, b)
+				n, _ := io.WriteString(b, "HTTP/1.1 101 Switching Protocols\r\nX-Long: ")
+				chunk := strings.Repeat(unit, 1000)
+				for n < 64<<20 {
+					m, err := io.WriteString(b, chunk)
+					n += m
+					if err != nil {
+						break
+					}
+				}
+				sent <- n
+			}()
+			_, err := Dial(t.Context(), func(context.Context) (net.Conn, error) { return a, nil }, "x", "/", nil)
+			if err == nil {
+				t.Fatal("it was accepted")
+			}
+			if n := <-sent; n > 2*maxAnswer {
+				t.Errorf("%d bytes of a head were read, then %v", n, err)
+			}
+		})
+	}
+}

@@ -156,13 +156,19 @@ func Name(name string) (string, error) {
 	return path.Clean(name), nil
 }
 
-// rename applies Options.Rename to a clean name.
-func (x *extraction) rename(name string) string {
+// rename applies Options.Rename to a clean name. above is how many components of
+// the answer lie above the copy's contents: one when the copy got a name in the
+// root, beside what was there before.
+func (x *extraction) rename(name string) (renamed string, above int) {
 	if x.opt.Rename == nil || name == "." {
-		return name
+		return name, 0
 	}
 	top, rest, _ := strings.Cut(name, "/")
-	return path.Join(".", x.opt.Rename(top), rest)
+	to := x.opt.Rename(top)
+	if to != "" {
+		above = 1
+	}
+	return path.Join(".", to, rest), above
 }
 
 func (x *extraction) entry(h *tar.Header, r io.Reader) error {
@@ -173,7 +179,7 @@ func (x *extraction) entry(h *tar.Header, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	name = x.rename(name)
+	name, above := x.rename(name)
 	if name == "." {
 		if h.Typeflag == tar.TypeDir {
 			return nil // the target itself, which the user made
@@ -189,7 +195,7 @@ func (x *extraction) entry(h *tar.Header, r io.Reader) error {
 	case tar.TypeReg, tar.TypeGNUSparse:
 		err = x.file(name, h, r)
 	case tar.TypeSymlink:
-		err = x.symlink(name, h.Linkname)
+		err = x.symlink(name, above, h.Linkname)
 	case tar.TypeLink:
 		err = x.hardlink(name, h.Linkname)
 	case tar.TypeChar, tar.TypeBlock:
@@ -339,17 +345,17 @@ func (x *extraction) tooLarge() error {
 	return fmt.Errorf("%w: over %d bytes", ErrTooLarge, cmp.Or(x.opt.MaxBytes, DefaultMaxBytes))
 }
 
-// symlink makes a link that stays inside the tree. One that points elsewhere
+// symlink makes a link that stays inside the copy. One that points elsewhere
 // does no harm by itself, but whoever opens it later on this host would be sent
 // where the rig wanted.
-func (x *extraction) symlink(name, target string) error {
+func (x *extraction) symlink(name string, above int, target string) error {
 	if target == "" || strings.ContainsRune(target, 0) || len(target) > 4096 {
 		return refusal("its target is malformed")
 	}
 	if path.IsAbs(target) {
 		return refusal(fmt.Sprintf("it is a symbolic link to an absolute path (%q)", target))
 	}
-	if !staysInside(name, target) {
+	if !staysInside(strings.Count(name, "/")-above, target) {
 		return refusal(fmt.Sprintf("it is a symbolic link that leads outside (%q)", target))
 	}
 	if err := x.clear(name); err != nil {
@@ -358,23 +364,24 @@ func (x *extraction) symlink(name, target string) error {
 	return x.root.Symlink(target, name)
 }
 
-// staysInside reports whether a link at name with this relative target stays
-// below the entry's tree at every step, whatever the directories on the way
-// are: "a/../../b" leaves at its second step even if it comes back.
-func staysInside(name, target string) bool {
-	depth := strings.Count(name, "/")
+// staysInside reports whether a link that lies depth directories below the top of
+// a copy leads into that copy, whatever other links the copy holds. Upwards it
+// may go only from its own directory, which is a real one: in "a/.." the part a
+// could be a link as well ("a" to ".", and "a/.." is above the copy).
+func staysInside(depth int, target string) bool {
+	down := depth < 0 // the copy is nothing but this link
 	for part := range strings.SplitSeq(target, "/") {
 		switch part {
 		case "", ".":
 		case "..":
-			if depth--; depth < 0 {
+			if depth--; down || depth < 0 {
 				return false
 			}
 		default:
-			depth++
+			down = true
 		}
 	}
-	return true
+	return depth >= 0
 }
 
 // hardlink links to a regular file of the same stream and to nothing else: a
@@ -384,7 +391,7 @@ func (x *extraction) hardlink(name, target string) error {
 	if err != nil {
 		return refusal(fmt.Sprintf("it is a hard link to %q, and %v", target, err))
 	}
-	to = x.rename(to)
+	to, _ = x.rename(to)
 	if !x.files[to] {
 		return refusal(fmt.Sprintf("it is a hard link to %q, which is not a file of this copy", target))
 	}

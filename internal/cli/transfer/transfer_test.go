@@ -110,12 +110,16 @@ func TestHostileEntriesAreRefusedByName(t *testing.T) {
 		refused []string // names
 		want    map[string]string
 	}{
-		"upwards":              {[]entry{{name: "../evil", body: "x"}, {name: "a/../../evil", body: "x"}}, []string{"../evil", "a/../../evil"}, nil},
-		"upwards and back":     {[]entry{{name: "a/../b", body: "x"}}, []string{"a/../b"}, nil},
-		"absolute":             {[]entry{{name: "/tmp/evil", body: "x"}}, []string{"/tmp/evil"}, nil},
-		"link out, absolute":   {[]entry{{name: "l", link: "/etc", typ: tar.TypeSymlink}}, []string{"l"}, nil},
-		"link out, relative":   {[]entry{{name: "d/l", link: "../../outside", typ: tar.TypeSymlink}}, []string{"d/l"}, map[string]string{"d": "dir"}},
-		"link out and back":    {[]entry{{name: "l", link: "../target/x", typ: tar.TypeSymlink}}, []string{"l"}, nil},
+		"upwards":            {[]entry{{name: "../evil", body: "x"}, {name: "a/../../evil", body: "x"}}, []string{"../evil", "a/../../evil"}, nil},
+		"upwards and back":   {[]entry{{name: "a/../b", body: "x"}}, []string{"a/../b"}, nil},
+		"absolute":           {[]entry{{name: "/tmp/evil", body: "x"}}, []string{"/tmp/evil"}, nil},
+		"link out, absolute": {[]entry{{name: "l", link: "/etc", typ: tar.TypeSymlink}}, []string{"l"}, nil},
+		"link out, relative": {[]entry{{name: "d/l", link: "../../outside", typ: tar.TypeSymlink}}, []string{"d/l"}, map[string]string{"d": "dir"}},
+		"link out and back":  {[]entry{{name: "l", link: "../target/x", typ: tar.TypeSymlink}}, []string{"l"}, nil},
+		"link up from a part that could be a link": {
+			[]entry{{name: "here", link: ".", typ: tar.TypeSymlink}, {name: "l", link: "here/../outside/precious", typ: tar.TypeSymlink}},
+			[]string{"l"}, map[string]string{"here": "-> ."},
+		},
 		"link with no target":  {[]entry{{name: "l", typ: tar.TypeSymlink}}, []string{"l"}, nil},
 		"file through a link":  {[]entry{{name: "d/", typ: tar.TypeDir, mode: 0o755}, {name: "l", link: "d", typ: tar.TypeSymlink}, {name: "l/f", body: "x"}}, []string{"l/f"}, map[string]string{"d": "dir", "l": "-> d"}},
 		"dir over a link":      {[]entry{{name: "d/", typ: tar.TypeDir, mode: 0o755}, {name: "l", link: "d", typ: tar.TypeSymlink}, {name: "l/", typ: tar.TypeDir}}, []string{"l/"}, map[string]string{"d": "dir", "l": "-> d"}},
@@ -338,6 +342,27 @@ func TestRenameGivesTheTopAnotherName(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", d)
 			}
 		})
+	}
+}
+
+// What was beside a copy before is as much outside of it as anything else.
+func TestLinksStayInTheirCopy(t *testing.T) {
+	root, dir, _ := target(t)
+	if err := os.WriteFile(filepath.Join(dir, "was-here"), []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	link := func(name, to string) entry { return entry{name: name, link: to, typ: tar.TypeSymlink} }
+	err := Extract(t.Context(), root, stream(t, entry{name: "top/d/", typ: tar.TypeDir, mode: 0o755},
+		link("top/d/up", "../f"), link("top/in", "d/up"), entry{name: "top/f", body: "x"},
+		link("top/beside", "../was-here"), link("top/d/beside", "../../was-here"), link("top/round", "../copy/f"), link("top", "was-here")),
+		Options{Rename: func(string) string { return "copy" }})
+	var refused *Refused
+	if !errors.As(err, &refused) || len(refused.Names) != 4 {
+		t.Fatalf("got %v, want 4 refused", err)
+	}
+	want := map[string]string{"was-here": "file old", "copy": "dir", "copy/d": "dir", "copy/d/up": "-> ../f", "copy/in": "-> d/up", "copy/f": "file x"}
+	if d := cmp.Diff(want, tree(t, dir)); d != "" {
+		t.Error(d)
 	}
 }
 
