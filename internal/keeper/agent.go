@@ -1,12 +1,10 @@
 package keeper
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -87,36 +85,11 @@ func (a *agent) rest() error {
 
 // call makes one request with JSON both ways; in and out may be nil.
 func (a *agent) call(ctx context.Context, method, path string, in, out any) error {
-	var body io.Reader
-	if in != nil {
-		b, err := json.Marshal(in)
-		if err != nil {
-			return err
-		}
-		body = bytes.NewReader(b)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://guest"+path, body)
-	if err != nil {
-		return err
-	}
-	if in != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	res, err := a.http.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	if res.StatusCode/100 != 2 {
-		return guestProblem(res)
-	}
-	if out == nil {
-		return nil
-	}
-	if err := wire.ReadJSON(res.Body, guestapi.MaxJSON, out); err != nil {
+	err := wire.Call(ctx, a.http, method, "http://guest"+path, in, out, guestapi.MaxJSON, guestProblem)
+	if errors.Is(err, wire.ErrAnswer) {
 		return rig.Errorf(rig.CodeBackendFailure, "the machine's agent answered %s with nonsense: %w", path, err)
 	}
-	return nil
+	return err
 }
 
 // guestCodes are the codes that a guest may put into an error: those about the

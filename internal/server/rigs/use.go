@@ -1,11 +1,8 @@
 package rigs
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"time"
 
@@ -123,37 +120,11 @@ func (u *Use) Call(ctx context.Context, method, path string, in, out any) error 
 
 // call is one JSON request to a keeper.
 func call(ctx context.Context, k *placement.Keeper, method, path string, in, out any) error {
-	var body io.Reader
-	if in != nil {
-		b, err := json.Marshal(in)
-		if err != nil {
-			return err
-		}
-		body = bytes.NewReader(b)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://keeper"+path, body)
-	if err != nil {
-		return err
-	}
-	if in != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	res, err := k.HTTP.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	if res.StatusCode >= 300 {
-		return wire.ReadProblem(res)
-	}
-	if out == nil {
-		_, err := io.Copy(io.Discard, io.LimitReader(res.Body, maxAnswer))
-		return err
-	}
-	if err := wire.ReadJSON(res.Body, maxAnswer, out); err != nil {
+	err := wire.Call(ctx, k.HTTP, method, "http://keeper"+path, in, out, maxAnswer, wire.ReadProblem)
+	if errors.Is(err, wire.ErrAnswer) {
 		return rig.Errorf(rig.CodeBackendFailure, "rig %s: its keeper answered what the server does not understand: %w", k.ID, err)
 	}
-	return nil
+	return err
 }
 
 // powerTimeout bounds stopping and starting a machine's processors.
