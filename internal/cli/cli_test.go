@@ -33,7 +33,7 @@ func run(t *testing.T, args ...string) (status int, stdout, stderr string) {
 func TestWrongUsageIsStatus2WithAHint(t *testing.T) {
 	for _, line := range []string{
 		"opne", "ls --bogus", "ls extra", "open", "open tent", "open terminal extra", "open terminal --ttl 1.5s", "open terminal --memory x",
-		"exec", "exec abc", "exec abc -x -- true", "exec abc --shell a b", "exec abc -e =x true", "exec --open abc true", "run", "run --timeout -1s true",
+		"exec", "exec abc", "exec abc -x -- true", "exec abc --shell a b", "exec abc -e =x true", "exec --open abc true", "exec --ttl 1h abc true", "shell abc --allow x.test", "run", "run --timeout -1s true",
 		"shell", "shell abc", "cp a", "cp a b", "cp abc:a def:b", "egress", "egress abc bogus", "egress abc allow", "egress abc ls x", "egress abc ls --follow",
 		"image bogus", "image build", "template make tent", "token bogus", "token create", "token create x --kind robot", "close", "close abc --all",
 		"help bogus", "completion bogus",
@@ -242,6 +242,28 @@ func kill(t *testing.T, name string) {
 			if err := syscall.Kill(os.Getpid(), s); err != nil {
 				t.Fatal(err)
 			}
+		}
+	}
+}
+
+func TestARigThatWasThereIsNotWhatTheFlagsAskFor(t *testing.T) {
+	r := client.Rig{
+		Image: "terminal@sha256:aa", Boot: "clone", Egress: []string{"example.com", "b.test:8443"},
+		Resources: rig.Resources{MemoryMB: 512, VCPUs: 2, TTLSeconds: 60, IdleSeconds: 30},
+	}
+	for _, c := range []struct {
+		spec client.Spec
+		want string
+	}{
+		{client.Spec{}, ""},
+		{client.Spec{Image: "terminal", MemoryMB: 512, VCPUs: 2, TTLSeconds: 60, IdleSeconds: 30, Allow: []string{"EXAMPLE.com"}}, ""},
+		{client.Spec{NoDefaults: true, Allow: []string{"example.com", "b.test:8443"}}, ""},
+		{client.Spec{NoDefaults: true, Allow: []string{"example.com"}}, "--no-defaults"},
+		{client.Spec{Image: "term", Allow: []string{"example.org"}}, "--image --allow"},
+		{client.Spec{MemoryMB: 1024, VCPUs: 1, TTLSeconds: 61, IdleSeconds: 31, Cold: true}, "--memory --cpus --ttl --idle --cold"},
+	} {
+		if got := strings.Join(unmet(c.spec, r), " "); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.spec, got, c.want)
 		}
 	}
 }

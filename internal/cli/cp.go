@@ -117,7 +117,7 @@ func (a *app) copyIn(ctx context.Context, c *client.Client, src string, dst loca
 	}
 	fi, err := os.Stat(src)
 	if err != nil {
-		return err
+		return fmt.Errorf("cannot look at %q: %w", src, errors.Unwrap(err))
 	}
 	contents := fi.IsDir() && isContents(src)
 	abs, err := filepath.Abs(src)

@@ -195,6 +195,9 @@ command; a second one gives it up.`,
 			if err != nil {
 				return err
 			}
+			if err := s.needOpen(open); err != nil {
+				return err
+			}
 			req, err := cf.request(argv, stdin)
 			if err != nil {
 				return err
@@ -230,6 +233,7 @@ func registerForOpen(s *specFlags, f *pflag.FlagSet) {
 		}
 		fl.Usage = "with --open: " + fl.Usage
 		f.AddFlag(fl)
+		s.withOpen = append(s.withOpen, fl)
 	})
 }
 
@@ -315,6 +319,9 @@ names; "main" is the one that the page shows.`,
 		Args:              args(1, 1, "RIG"),
 		ValidArgsFunction: a.completeRig(false),
 		RunE: func(cmd *cobra.Command, words []string) error {
+			if err := s.needOpen(open); err != nil {
+				return err
+			}
 			c, err := a.client()
 			if err != nil {
 				return err
@@ -355,6 +362,10 @@ func (a *app) attach(ctx context.Context, c *client.Client, id, ref string, req 
 		fmt.Fprint(a.out, resetModes)
 	}
 	if errors.Is(context.Cause(ctx), errDetached) {
+		if req.Ephemeral {
+			fmt.Fprint(a.err, "\r\ndetached; the session ends with its last viewer\n")
+			return nil
+		}
 		fmt.Fprintf(a.err, "\r\ndetached; the session goes on: rigs shell %s --session %s\n", plain(ref), plain(req.Session))
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"rigs/client"
+	"rigs/internal/policy"
 	"rigs/internal/rig"
 )
 
@@ -24,6 +26,67 @@ type specFlags struct {
 	engine    string
 	ttl, idle time.Duration
 	noDefault bool
+
+	withOpen []*pflag.Flag // those that say nothing without --open
+}
+
+// needOpen refuses flags that shape a rig where none is opened.
+func (s *specFlags) needOpen(open bool) error {
+	for _, f := range s.withOpen {
+		if f.Changed && !open {
+			return usagef("--%s goes with --open: it shapes a rig when that is opened", f.Name)
+		}
+	}
+	return nil
+}
+
+// unmet are the flags of spec that a rig, opened earlier, does not fulfil.
+func unmet(spec client.Spec, r client.Rig) []string {
+	var flags []string
+	add := func(flag string, differs bool) {
+		if differs {
+			flags = append(flags, flag)
+		}
+	}
+	add("--image", spec.Image != "" && r.Image != spec.Image && !strings.HasPrefix(r.Image, spec.Image+"@"))
+	admitted, allowed := canonical(r.Egress), canonical(spec.Allow)
+	without := func(all, some []string) bool {
+		return slices.ContainsFunc(all, func(p string) bool { return !slices.Contains(some, p) })
+	}
+	add("--allow", without(allowed, admitted))
+	add("--no-defaults", spec.NoDefaults && without(admitted, allowed))
+	for _, n := range []struct {
+		flag    string
+		ask, is int
+	}{
+		{"--memory", spec.MemoryMB, r.Resources.MemoryMB}, {"--cpus", spec.VCPUs, r.Resources.VCPUs},
+		{"--ttl", spec.TTLSeconds, r.Resources.TTLSeconds}, {"--idle", spec.IdleSeconds, r.Resources.IdleSeconds},
+	} {
+		add(n.flag, n.ask != 0 && n.ask != n.is)
+	}
+	add("--cold", spec.Cold && r.Boot == "clone")
+	return flags
+}
+
+// canonical is how the server writes egress patterns.
+func canonical(patterns []string) []string {
+	out := make([]string, 0, len(patterns))
+	for _, s := range patterns {
+		if p, err := policy.Parse(s); err == nil {
+			s = p.String()
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// tellUnmet says which flags an opened rig does not fulfil, because it was there
+// already. Who asked for --no-defaults must not believe that nothing is admitted.
+func (a *app) tellUnmet(spec client.Spec, r client.Rig) {
+	if flags := unmet(spec, r); len(flags) > 0 {
+		fmt.Fprintf(a.err, "rigs: %s was there already and stays as it is, without %s: change its hosts with 'rigs egress', or close it first, or open another with --new\n",
+			plain(r.Ref()), strings.Join(flags, ", "))
+	}
 }
 
 func (s *specFlags) register(f *pflag.FlagSet) {
@@ -98,8 +161,8 @@ func (a *app) openCmd() *cobra.Command {
 		Use: "open SURFACE", Short: "Open a rig, or return the one that the space has",
 		Long: `Opens a rig of SURFACE (terminal, browser, desktop, phone or mac) and prints its id.
 
-A space has one rig of each surface: opening it again returns the same machine. Use
---new for another one. Interrupting the command closes a rig that is not ready yet.`,
+A space has one rig of each surface: opening it again returns the same machine, as it is;
+flags that it does not fulfil are named on standard error. Use --new for another one. Interrupting the command closes a rig that is not ready yet.`,
 		Example: `  rigs open terminal
   rigs open terminal --space pr-42 --allow example.com --ttl 1h
   id=$(rigs open terminal --new)`,
@@ -120,18 +183,24 @@ A space has one rig of each surface: opening it again returns the same machine. 
 				return err
 			}
 			if noWait {
-				r, _, err := c.Open(cmd.Context(), spec)
+				r, created, err := c.Open(cmd.Context(), spec)
 				if err != nil {
 					return err
+				}
+				if !created {
+					a.tellUnmet(spec, r)
 				}
 				return a.rig(&r, asJSON)
 			}
 			p := a.progress()
-			r, _, err := a.open(cmd.Context(), c, spec, p.Step)
+			r, created, err := a.open(cmd.Context(), c, spec, p.Step)
 			p.Stop()
 			p.Wait()
 			if err != nil {
 				return err
+			}
+			if !created {
+				a.tellUnmet(spec, r)
 			}
 			return a.rig(&r, asJSON)
 		},
@@ -161,8 +230,11 @@ func (a *app) ready(ctx context.Context, c *client.Client, ref string, open bool
 	}
 	spec.Space, spec.Engine = at.Space, at.Engine
 	p := a.progress()
-	r, _, err := a.open(ctx, c, spec, p.Step)
+	r, created, err := a.open(ctx, c, spec, p.Step)
 	p.Stop()
 	p.Wait()
+	if err == nil && !created {
+		a.tellUnmet(spec, r)
+	}
 	return r.ID, err
 }
