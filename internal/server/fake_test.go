@@ -58,6 +58,14 @@ const (
 
 type fakePreparer struct{}
 
+// Supports refuses one surface.
+func (fakePreparer) Supports(s rig.Surface) error {
+	if s == rig.Mac {
+		return rig.Errorf(rig.CodeUnavailable, "no %s can be had", s)
+	}
+	return nil
+}
+
 func (fakePreparer) Prepare(ctx context.Context, s rig.Spec, r rig.Resources, step func(rig.Step)) (rigs.Prepared, error) {
 	step(rig.Step{Text: "Looking at the image", Done: 1, Total: 2, Unit: "steps"})
 	switch s.Space {

@@ -101,6 +101,11 @@ func TestASpaceHasOneRigOfASurface(t *testing.T) {
 	if err != nil || !ids[first.ID] {
 		t.Errorf("the space's own is the first: %+v %v", first, err)
 	}
+	_, _, err = s.Open(ctx, rig.Spec{Surface: rig.Mac, Space: "macs"})
+	code(t, err, rig.CodeUnavailable)
+	if _, err = s.Rig(ctx, "macs/mac"); rig.CodeOf(err) != rig.CodeNotFound {
+		t.Errorf("what can never be had leaves a rig: %v", err)
+	}
 	b1 := s.open(rig.Spec{Surface: rig.Browser, Space: good})
 	b2 := s.open(rig.Spec{Surface: rig.Browser, Space: good, Engine: rig.Firefox})
 	if b1.Engine != rig.Chromium || b1.ID == b2.ID {

@@ -54,10 +54,18 @@ func (m *machinery) findQEMU(ctx context.Context) (host.QEMU, error) {
 	return q, err
 }
 
+// Supports refuses the surfaces that this version cannot boot.
+func (m *machinery) Supports(surface rig.Surface) error {
+	if surface != rig.Terminal {
+		return rig.Errorf(rig.CodeUnavailable, "no %s can be had: this version boots terminals only: see 'rigs doctor'", surface)
+	}
+	return nil
+}
+
 // base resolves and verifies everything but the template.
 func (m *machinery) base(ctx context.Context, surface rig.Surface, engine rig.Engine, ref string, res rig.Resources, step func(rig.Step)) (base, error) {
-	if surface != rig.Terminal {
-		return base{}, rig.Errorf(rig.CodeUnavailable, "no %s can be had: this version boots terminals only: see 'rigs doctor'", surface)
+	if err := m.Supports(surface); err != nil {
+		return base{}, err
 	}
 	q, err := m.findQEMU(ctx)
 	if err != nil {

@@ -74,6 +74,9 @@ func (m *Manager) Open(ctx context.Context, by rig.Principal, s rig.Spec) (rig.R
 	if err != nil {
 		return rig.Rig{}, false, err
 	}
+	if err := m.prepare.Supports(s.Surface); err != nil { // before there is a row: it would only fail
+		return rig.Rig{}, false, err
+	}
 	m.admission.Lock()
 	defer m.admission.Unlock()
 	if r, ok := m.existing(s); ok {

@@ -32,6 +32,8 @@ type Prepared struct {
 // Preparer turns a specification into what a machine is started from. It may
 // take long, and says what it does. What cannot be had is a *rig.Problem.
 type Preparer interface {
+	// Supports is an error where no machine of that surface can ever be had here.
+	Supports(rig.Surface) error
 	Prepare(ctx context.Context, s rig.Spec, r rig.Resources, step func(rig.Step)) (Prepared, error)
 }
 
