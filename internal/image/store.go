@@ -223,7 +223,7 @@ func (s *Store) definition(name string) (definition, error) {
 		}
 		known = append(known, d.name)
 	}
-	return definition{}, rig.Errorf(rig.CodeNotFound, "there is no image %q: there are %v", name, known)
+	return definition{}, rig.Errorf(rig.CodeNotFound, "there is no image %q: it is one of %s", name, strings.Join(known, ", "))
 }
 
 // Remove removes an image and what it had replaced.

@@ -51,7 +51,7 @@ func resolve(s rig.Spec, defaults func(rig.Surface) rig.Resources, p Policy) (ri
 	}
 	for _, a := range s.Allow {
 		if err := p.Check(a); err != nil {
-			return s, none, rig.FieldErrorf("allow", "egress pattern %q: %w", a, err)
+			return s, none, rig.FieldErrorf("allow", "%w", err)
 		}
 	}
 	r := defaults(surface)
