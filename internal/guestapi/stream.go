@@ -9,6 +9,7 @@ import (
 	"math"
 	"net"
 	"sync"
+	"time"
 
 	"rigs/internal/rig"
 	"rigs/internal/wire"
@@ -23,6 +24,13 @@ type StreamIO struct {
 	Signals        <-chan Signal
 }
 
+// overtime is how long after a command's time a guest has to say that it ended
+// it: the guest gives the command some seconds to end by itself, and may be busy.
+var overtime = 15 * time.Second
+
+// errLate is the cause of a stream's end when a guest did not keep a command's time.
+var errLate = rig.Errorf(rig.CodeTimeout, "the command's time was over, and its machine did not end it: close the rig if it does not answer any more")
+
 // stdinChunk is how much input is read and sent at a time, in bytes.
 const stdinChunk = 32 << 10
 
@@ -36,11 +44,18 @@ const stdinChunk = 32 << 10
 // The other end is hostile: what it says is bounded, decoded strictly and
 // checked against what was sent to it.
 //
+// A guest that does not keep an ExecRequest's time has its stream closed, with
+// code timeout.
+//
 // A Read of Stdin that is under way is not waited for; it may take one more
 // piece of input, which is lost.
 func RunStream(ctx context.Context, conn net.Conn, start any, sio StreamIO) (ExitStatus, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if d := patience(start); d > 0 {
+		t := time.AfterFunc(d, func() { cancel(errLate) })
+		defer t.Stop()
+	}
 	s := &clientStream{w: wire.NewWriter(conn), sio: sio, credit: wire.Window}
 	s.change.L = &s.mu
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
@@ -62,10 +77,22 @@ func RunStream(ctx context.Context, conn net.Conn, start any, sio StreamIO) (Exi
 		}
 		status, err = s.receive(bufio.NewReaderSize(conn, wire.MaxFrame))
 	}
+	if err != nil && errors.Is(context.Cause(ctx), errLate) {
+		return ExitStatus{}, errLate
+	}
 	if err != nil && ctx.Err() != nil {
 		return ExitStatus{}, rig.Errorf(rig.CodeCanceled, "the stream was closed: %w", context.Cause(ctx))
 	}
 	return status, err
+}
+
+// patience is how long a stream may take; 0 is for ever.
+func patience(start any) time.Duration {
+	r, ok := start.(ExecRequest)
+	if !ok || !(r.TimeoutSeconds > 0) || r.TimeoutSeconds > math.MaxInt64/1e9/2 {
+		return 0 // the guest refuses a time that is none
+	}
+	return time.Duration(r.TimeoutSeconds*float64(time.Second)) + overtime
 }
 
 type clientStream struct {

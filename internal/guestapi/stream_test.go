@@ -277,3 +277,16 @@ func TestStreamEndsWhenItsOutputDoes(t *testing.T) {
 type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+// A command's time is kept on this side as well: a guest may not.
+func TestAGuestThatDoesNotKeepTheTime(t *testing.T) {
+	defer func(d time.Duration) { overtime = d }(overtime)
+	overtime = 10 * time.Millisecond
+	a, b := net.Pipe()
+	defer b.Close()
+	go io.Copy(io.Discard, b)
+	_, err := RunStream(t.Context(), a, ExecRequest{Shell: "sleep 9", TimeoutSeconds: 0.01}, StreamIO{})
+	if rig.CodeOf(err) != rig.CodeTimeout {
+		t.Errorf("got %v (code %s), want a timeout", err, rig.CodeOf(err))
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"rigs/internal/rig"
@@ -85,7 +86,7 @@ func handshake(ctx context.Context, c net.Conn, br *bufio.Reader, host, path str
 	}
 	res, err := http.ReadResponse(br, req)
 	if err != nil {
-		return err
+		return brief{err}
 	}
 	if res.StatusCode != http.StatusSwitchingProtocols {
 		defer res.Body.Close()
@@ -93,6 +94,20 @@ func handshake(ctx context.Context, c net.Conn, br *bufio.Reader, host, path str
 	}
 	return nil
 }
+
+// brief is an error that quotes a peer, cut to what a message can hold.
+type brief struct{ error }
+
+func (b brief) Error() string {
+	const most = 300
+	s := b.error.Error()
+	if len(s) > most {
+		s = s[:most] + "…"
+	}
+	return strings.ToValidUTF8(s, "?")
+}
+
+func (b brief) Unwrap() error { return b.error }
 
 // maxAnswer bounds what is read of an answer to a request for a stream: its head
 // (64 KB), a problem, and what may already have been read of the stream. The

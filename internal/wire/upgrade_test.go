@@ -162,6 +162,9 @@ func TestDialBoundsTheAnswer(t *testing.T) {
 			if err == nil {
 				t.Fatal("it was accepted")
 			}
+			if len(err.Error()) > 1000 {
+				t.Errorf("the error quotes %d bytes", len(err.Error()))
+			}
 			if n := <-sent; n > 2*maxAnswer {
 				t.Errorf("%d bytes of a head were read, then %v", n, err)
 			}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -22,6 +23,10 @@ var rigType = reflect.TypeFor[rig.Rig]()
 
 // copyTimeout bounds the writing of one piece of a relayed stream.
 const copyTimeout = time.Minute
+
+// dialTimeout bounds how long a keeper may take to begin a stream: it may have
+// to wake its machine first, and gives that 30 seconds, and the agent as long.
+const dialTimeout = 75 * time.Second
 
 func (a *API) streamRoutes() {
 	for _, s := range []struct {
@@ -55,7 +60,9 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, kind rigs.Kind) {
 		return
 	}
 	defer u.Done()
-	keeper, err := wire.Dial(r.Context(), u.Keeper.Dial, "keeper", "/v1/"+string(kind), nil)
+	dialing, cancel := context.WithTimeout(r.Context(), dialTimeout)
+	keeper, err := wire.Dial(dialing, u.Keeper.Dial, "keeper", "/v1/"+string(kind), nil)
+	cancel()
 	if err != nil {
 		wire.WriteProblem(w, u.Failed(err))
 		return
