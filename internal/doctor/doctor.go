@@ -9,6 +9,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
 	"strings"
@@ -32,6 +33,8 @@ type Options struct {
 	Accel func(ctx context.Context, q host.QEMU) (host.Accel, error)
 	// Images lists the images; the terminal's decides whether that surface is ready.
 	Images func(ctx context.Context) ([]serverapi.Image, error)
+	// Guest is the path of rigs-guest, which every machine boots with.
+	Guest string
 	// RunsAs is the user that machines run as, when not the server's own; Enter says
 	// whether that user can reach the data directory.
 	RunsAs string
@@ -56,6 +59,7 @@ const (
 	checkQEMU   = "qemu"
 	checkKVM    = "kvm"
 	checkClock  = "clock"
+	checkGuest  = "guest"
 	checkImage  = "image"
 	checkBuild  = "mmdebstrap"
 	checkMemory = "memory"
@@ -82,6 +86,11 @@ func Report(ctx context.Context, o Options) serverapi.Doctor {
 		khz, err := host.TSCKHz(ctx, o.Layout)
 		clock = r.check(checkClock, err, fmt.Sprintf("time-stamp counter at %.3f MHz", float64(khz)/1000), "use a host whose processor has a steady time-stamp counter")
 	}
+	guest := true
+	if o.Guest != "" {
+		_, err := os.Stat(o.Guest)
+		guest = r.check(checkGuest, err, "the agent inside machines is "+o.Guest, "put rigs-guest beside rigs, or name it with RIGS_GUEST")
+	}
 	image := r.image(ctx, o)
 	_, err = exec.LookPath("mmdebstrap")
 	r.check(checkBuild, err, "images can be built", "sudo apt install mmdebstrap")
@@ -91,7 +100,7 @@ func Report(ctx context.Context, o Options) serverapi.Doctor {
 	if o.RunsAs != "" && o.Enter != nil {
 		user = r.check(checkUser, o.Enter(), "machines run as user "+o.RunsAs, "choose a data directory that this user can enter (RIGS_HOME), such as /var/lib/rigs")
 	}
-	r.Surfaces = surfaces(accel.Name, terminalState(system, qemu && clock && user, image), r.fixes())
+	r.Surfaces = surfaces(accel.Name, terminalState(system, qemu && clock && user && guest, image), r.fixes())
 	return r.Doctor
 }
 
@@ -177,7 +186,7 @@ func terminalState(system, machine, image bool) string {
 
 // surfaces lists every surface. fixes is what each failed check needs.
 func surfaces(accel, terminal string, fixes map[string]string) []serverapi.Surface {
-	t := serverapi.Surface{Surface: rig.Terminal, State: terminal, Checks: []string{checkSystem, checkQEMU, checkKVM, checkClock, checkImage, checkUser}}
+	t := serverapi.Surface{Surface: rig.Terminal, State: terminal, Checks: []string{checkSystem, checkQEMU, checkKVM, checkClock, checkGuest, checkImage, checkUser}}
 	switch terminal {
 	case ready:
 		t.Accel, t.Detail = accel, "microVMs, emulated: works everywhere, slower than with KVM"
@@ -186,7 +195,7 @@ func surfaces(accel, terminal string, fixes map[string]string) []serverapi.Surfa
 		}
 	case missing:
 		var need []string
-		for _, name := range []string{checkQEMU, checkClock, checkUser, checkImage} {
+		for _, name := range []string{checkQEMU, checkClock, checkGuest, checkUser, checkImage} {
 			if f, ok := fixes[name]; ok {
 				need = append(need, f)
 			}

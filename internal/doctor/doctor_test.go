@@ -64,6 +64,7 @@ func TestEverySurfaceInEveryState(t *testing.T) {
 			o.Images = func(context.Context) ([]serverapi.Image, error) { return nil, errors.New("no") }
 		}, "echo QEMU emulator version 7.2.22", missing, "rigs image build terminal"},
 		"a user locked out": {func(o *Options) { o.RunsAs, o.Enter = "nobody", func() error { return errors.New("no") } }, "echo QEMU emulator version 7.2.22", missing, "RIGS_HOME"},
+		"no agent":          {func(o *Options) { o.Guest = "/nowhere/rigs-guest" }, "echo QEMU emulator version 7.2.22", missing, "RIGS_GUEST"},
 		"KVM": {func(o *Options) {
 			o.Accel = func(context.Context, host.QEMU) (host.Accel, error) { return host.Accel{Name: "kvm"}, nil }
 		}, "echo QEMU emulator version 7.2.22", ready, ""},

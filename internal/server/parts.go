@@ -144,6 +144,7 @@ func (p doctorPart) Report(ctx context.Context, fresh bool) (serverapi.Doctor, e
 			return p.m.accel(ctx, q, &boot, fresh)
 		},
 		Images: imageParts(p).List,
+		Guest:  p.m.guest,
 		RunsAs: p.m.Placement.User(),
 		Enter:  p.m.Placement.CanEnter,
 	}
