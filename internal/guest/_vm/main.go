@@ -1,6 +1,7 @@
 package main
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -44,7 +45,7 @@ func main() {
 		panic(err)
 	}
 	f.Close()
-	must(exec.Command("qemu-img", "create", "-q", "-f", "qcow2", "-b", early+"/blank.ext4", "-F", "raw", dir+"/w.qcow2", "9G").CombinedOutput())
+	must(exec.Command("qemu-img", "create", "-q", "-f", "qcow2", "-b", early+"/blank.ext4", "-F", "raw", dir+"/w.qcow2", os.Getenv("SIZE")).CombinedOutput())
 	append := "console=ttyS0 quiet reboot=t panic=-1 tsc_early_khz=" + tsc() + " tsc=reliable rigs.surface=terminal rigs.rootfs=ext4"
 	if x := os.Getenv("APPEND"); x != "" {
 		append += " " + x
@@ -133,8 +134,52 @@ func main() {
 		for _, s := range os.Args[1:] {
 			sh(s)
 		}
+		{
+			run(guestapi.ExecRequest{Shell: "tty; ls -l $(tty); stty size; echo x > /dev/tty; sudo -n tty", TTY: true}, os.Stdout)
+			c, err := wire.Dial(context.Background(), m.Dial, "g", "/v1/terminal", nil)
+			if err != nil {
+				panic(err)
+			}
+			t := time.Now()
+			st, err := guestapi.RunStream(context.Background(), c, guestapi.TerminalRequest{Session: "main"}, guestapi.StreamIO{Stdin: strings.NewReader("shopt login_shell; echo $0 $PWD; ls -la ~; exit 3\n"), Stdout: os.Stdout})
+			fmt.Println("terminal", st, err, time.Since(t))
+			var tb bytes.Buffer
+			tw := tar.NewWriter(&tb)
+			for i := range 2000 {
+				tw.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: fmt.Sprintf("many/%d/%d", i%20, i), Size: 1000, Mode: 0o644})
+				tw.Write(make([]byte, 1000))
+			}
+			tw.Close()
+			for range 2 {
+				t, c0 := time.Now(), cpu(q.Process.Pid)
+				res, err := h.Do(must(http.NewRequest("PUT", "http://g/v1/files?path=~", bytes.NewReader(tb.Bytes()))))
+				fmt.Println("put 2000", res.Status, err, time.Since(t), cpu(q.Process.Pid)-c0)
+				t, c0 = time.Now(), cpu(q.Process.Pid)
+				res, err = h.Get("http://g/v1/files?path=many")
+				n, _ := io.Copy(io.Discard, res.Body)
+				fmt.Println("get 2000", res.Status, err, n, time.Since(t), cpu(q.Process.Pid)-c0)
+			}
+			sh("tar cf m.tar many; mkdir x; bash -c 'cd x; time tar xf ../m.tar' 2>&1; mkdir /dev/shm/y;  bash -c 'cd /dev/shm/y; time tar xf ~/m.tar' 2>&1")
+			{
+				t, c0 := time.Now(), cpu(q.Process.Pid)
+				res, err := h.Do(must(http.NewRequest("PUT", "http://g/v1/files?path=/dev/shm/x", bytes.NewReader(tb.Bytes()))))
+				fmt.Println("put 2000 shm", res.Status, err, time.Since(t), cpu(q.Process.Pid)-c0)
+			}
+			t, c0 := time.Now(), cpu(q.Process.Pid)
+			tb.Reset()
+			tw = tar.NewWriter(&tb)
+			tw.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "big", Size: 100 << 20, Mode: 0o644})
+			tw.Write(make([]byte, 100<<20))
+			tw.Close()
+			res, err := h.Do(must(http.NewRequest("PUT", "http://g/v1/files?path=~", bytes.NewReader(tb.Bytes()))))
+			fmt.Println("put 100M", res.Status, err, time.Since(t), cpu(q.Process.Pid)-c0)
+			t, c0 = time.Now(), cpu(q.Process.Pid)
+			res, err = h.Get("http://g/v1/files?path=big")
+			n, _ := io.Copy(io.Discard, res.Body)
+			fmt.Println("get 100M", res.Status, err, n, time.Since(t), cpu(q.Process.Pid)-c0)
+		}
 		if first {
-			for range 5 {
+			for range 1 {
 			t := time.Now()
 			var n countWriter
 			run(guestapi.ExecRequest{Shell: "dd if=/dev/zero bs=64k count=1600 2>/dev/null"}, &n)
@@ -147,7 +192,7 @@ func main() {
 	if m = connect(); m == nil {
 		return
 	}
-	session(m, false)
+	
 	h := &http.Client{Transport: m.Transport()}
 	_, err := h.Post("http://g/v1/poweroff", "", nil)
 	fmt.Println("poweroff", err)
