@@ -65,7 +65,7 @@ What a rig sends is not trusted. Names that lead out of DST, links that point ou
 copy, and devices are refused by name; the rest is copied, and the exit status is 1.`,
 		Example: `  rigs cp demo/terminal:out/report.html .
   rigs cp ./src demo/terminal:work
-  rigs cp demo/terminal:/var/log - | tar t`,
+  rigs cp demo/terminal:work - | tar t`,
 		Args:              args(2, 2, "SRC and DST"),
 		ValidArgsFunction: a.completeLocation,
 		RunE: func(cmd *cobra.Command, words []string) error {

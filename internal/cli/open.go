@@ -84,8 +84,11 @@ func canonical(patterns []string) []string {
 // already. Who asked for --no-defaults must not believe that nothing is admitted.
 func (a *app) tellUnmet(spec client.Spec, r client.Rig) {
 	if flags := unmet(spec, r); len(flags) > 0 {
-		fmt.Fprintf(a.err, "rigs: %s was there already and stays as it is, without %s: change its hosts with 'rigs egress', or close it first, or open another with --new\n",
-			plain(r.Ref()), strings.Join(flags, ", "))
+		help := "close it first, or open another with --new"
+		if slices.Contains(flags, "--allow") || slices.Contains(flags, "--no-defaults") {
+			help = "change its hosts with 'rigs egress', " + help
+		}
+		fmt.Fprintf(a.err, "rigs: %s was there already and stays as it is, without %s: %s\n", plain(r.Ref()), strings.Join(flags, ", "), help)
 	}
 }
 

@@ -139,7 +139,7 @@ func (m *Manager) ensureSpace(ctx context.Context, workspace, space string) erro
 		return err
 	}
 	if !ok {
-		return rig.Errorf(rig.CodeNotFound, "no workspace %q: make it first", workspace)
+		return rig.Errorf(rig.CodeNotFound, "no workspace %q: make it on the page, or with POST /v1/workspaces", workspace)
 	}
 	ok, err = m.store.HasSpace(ctx, workspace, space)
 	if err != nil || ok {
