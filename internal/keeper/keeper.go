@@ -16,6 +16,7 @@ import (
 	"rigs/internal/keeper/vm"
 	"rigs/internal/keeperapi"
 	"rigs/internal/rig"
+	"rigs/internal/wire"
 )
 
 // gateway is the gate as the keeper uses it.
@@ -70,7 +71,7 @@ func serveRig(ctx context.Context, cfg keeperapi.Config, log *slog.Logger) error
 			}
 		},
 	}
-	l, err := listen(cfg.Socket)
+	l, err := listen(cfg.Socket, cfg.ServerUID)
 	if err != nil {
 		return err
 	}
@@ -119,7 +120,7 @@ func serveRig(ctx context.Context, cfg keeperapi.Config, log *slog.Logger) error
 
 // listen makes the socket, for its owner only (the umask is 077). It gets its name when
 // it can be connected to, so that whoever sees it can use it.
-func listen(path string) (net.Listener, error) {
+func listen(path string, uid *int) (net.Listener, error) {
 	early := filepath.Join(filepath.Dir(path), ".k")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: early, Net: "unix"})
 	if err != nil {
@@ -130,7 +131,31 @@ func listen(path string) (net.Listener, error) {
 		_ = l.Close() // err is the one to report
 		return nil, rig.Errorf(rig.CodeInternal, "keeper's socket: %w", err)
 	}
+	if uid != nil {
+		return &privateListener{l, *uid}, nil
+	}
 	return l, nil
+}
+
+// privateListener accepts the connections of one user. The socket's mode does not
+// keep out the other keepers: they run as the same user, and each is as
+// trustworthy as what broke out of its machine.
+type privateListener struct {
+	*net.UnixListener
+	uid int
+}
+
+func (l *privateListener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.AcceptUnix()
+		if err != nil {
+			return nil, err
+		}
+		if uid, err := wire.PeerUID(c); err == nil && uid == l.uid {
+			return c, nil
+		}
+		_ = c.Close() // nothing was said on it
+	}
 }
 
 // shutdown lets answers under way go out, briefly, and ends everything else.

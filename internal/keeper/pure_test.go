@@ -9,8 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -334,5 +337,35 @@ func TestActionsWithoutAMachine(t *testing.T) {
 			res.Body.Close()
 		}
 		srv.Close()
+	}
+}
+
+// The socket answers its server's user only, whatever its mode lets through.
+func TestSocketIsTheServers(t *testing.T) {
+	mine, other := os.Getuid(), os.Getuid()+1
+	for name, c := range map[string]struct {
+		uid  *int
+		want bool
+	}{"the server": {&mine, true}, "another user": {&other, false}, "not told": {nil, true}} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "s")
+			l, err := listen(path, c.uid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &http.Server{Handler: http.NotFoundHandler()}
+			defer s.Close()
+			go func() { _ = s.Serve(l) }()
+			conn, err := net.Dial("unix", path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			_, _ = io.WriteString(conn, "GET / HTTP/1.0\r\n\r\n") // it may be closed by now
+			b, _ := io.ReadAll(conn)                              // as above
+			if got := len(b) > 0; got != c.want {
+				t.Errorf("answered: %v, %q", got, b)
+			}
+		})
 	}
 }

@@ -59,6 +59,10 @@ type Config struct {
 	Socket     string `json:"socket"`     // where to serve
 	RuntimeDir string `json:"runtimeDir"` // 0700, for sockets; exists
 	DiskDir    string `json:"diskDir"`    // for the throwaway disk and logs; exists
+	// ServerUID is the only user whose connections to Socket are answered. Without
+	// it the socket's mode is all that protects it, and keepers that share a user
+	// can use each other's.
+	ServerUID *int `json:"serverUid,omitempty"`
 
 	Machine  Machine   `json:"machine"`
 	Boot     BootFiles `json:"boot"`

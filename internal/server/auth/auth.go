@@ -104,7 +104,7 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	if !ok {
 		return ctx
 	}
-	uid, err := peerUID(u)
+	uid, err := wire.PeerUID(u)
 	if err != nil {
 		uid = -1 // nobody's: a token is needed
 	}

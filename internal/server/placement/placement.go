@@ -172,6 +172,10 @@ func (k *Keeper) Kill() {
 // left behind.
 func (l *Local) Start(ctx context.Context, cfg keeperapi.Config) (*Keeper, error) {
 	cfg.Mode = keeperapi.ModeRig
+	if sweepSupported { // where processes can be told apart, so can users
+		uid := os.Getuid()
+		cfg.ServerUID = &uid
+	}
 	cfg.Owner = sweep.Mark(l.owner, cfg.RigID)
 	cfg.RuntimeDir, cfg.DiskDir, cfg.Socket = l.layout.Rig(cfg.RigID), l.layout.Disk(cfg.RigID), l.layout.KeeperSocket(cfg.RigID)
 	if err := paths.CheckSocket(cfg.Socket); err != nil {

@@ -1,4 +1,4 @@
-package auth
+package wire
 
 import (
 	"errors"
@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peerUID is the user at the other end of a Unix socket, as the kernel recorded
+// PeerUID is the user at the other end of a Unix socket, as the kernel recorded
 // it when the connection was made.
-func peerUID(c *net.UnixConn) (int, error) {
+func PeerUID(c *net.UnixConn) (int, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return 0, err
