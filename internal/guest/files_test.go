@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -275,12 +277,14 @@ func TestFilesHaveTheUsersRights(t *testing.T) {
 	if got := h.fetch(t, mine+"/open"); got["open"] != "0 644 open" {
 		t.Errorf("%v", got)
 	}
-	for _, path := range []string{mine + "/shut", mine} {
-		_, err := h.call(http.MethodGet, filesURL(path), nil)
-		code(t, err, rig.CodeForbidden, "")
-		if err != nil && (!strings.Contains(err.Error(), mine+"/shut") || !strings.Contains(err.Error(), "permission denied")) {
-			t.Errorf("got %v", err)
-		}
+	_, err := h.call(http.MethodGet, filesURL(mine+"/shut"), nil)
+	code(t, err, rig.CodeForbidden, "")
+	if err != nil && (!strings.Contains(err.Error(), mine+"/shut") || !strings.Contains(err.Error(), "permission denied")) {
+		t.Errorf("got %v", err)
+	}
+	got := h.fetch(t, mine)
+	if top := filepath.Base(mine); got[top+"/open"] != "0 644 open" || got[top+"/shut"] != "" {
+		t.Errorf("%v", got)
 	}
 	for _, path := range []string{mine, mine + "/new", "/etc", "/root/x"} {
 		err := h.put(path, archive(t, reg("evil")))
@@ -292,7 +296,7 @@ func TestFilesHaveTheUsersRights(t *testing.T) {
 	if _, err := os.Stat("/etc/evil"); err == nil {
 		t.Error("written as root")
 	}
-	_, err := h.call(http.MethodGet, "/v1/stat?path="+url.QueryEscape("/root/.ssh"), nil)
+	_, err = h.call(http.MethodGet, "/v1/stat?path="+url.QueryEscape("/root/.ssh"), nil)
 	code(t, err, rig.CodeForbidden, "")
 	// The threads that acted for the user were thrown away: root is root again.
 	for range 50 {
@@ -456,4 +460,44 @@ func TestShrinkingFileBreaksTheArchiveOff(t *testing.T) {
 	if _, err := io.Copy(io.Discard, res.Body); err == nil {
 		t.Error("the archive ends as if nothing were wrong")
 	}
+}
+
+func TestWhatCannotBeReadInATreeIsNamedAndTheRestIsSent(t *testing.T) {
+	h := start(t)
+	if err := h.put("~/mixed", archive(t, reg("a"), reg("secret"), dir("closed/"), reg("closed/x"), reg("z"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"secret", "closed"} {
+		if err := os.Chmod(filepath.Join(h.user.Home, "mixed", name), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { _ = os.Chmod(filepath.Join(h.user.Home, "mixed", "closed"), 0o755) }) // so that it can be removed
+	b, err := h.call(http.MethodGet, filesURL("~/mixed"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent, skipped := []string{}, map[string]string{}
+	for r := tar.NewReader(bytes.NewReader(b)); ; {
+		hd, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if hd.Typeflag == tar.TypeXGlobalHeader {
+			skipped[hd.PAXRecords[guestapi.SkippedName]] = hd.PAXRecords[guestapi.SkippedReason]
+			continue
+		}
+		sent = append(sent, hd.Name)
+	}
+	if want := []string{"mixed/", "mixed/a", "mixed/z"}; !slices.Equal(sent, want) {
+		t.Errorf("sent %q, want %q", sent, want)
+	}
+	if want := map[string]string{"mixed/secret": "permission denied", "mixed/closed": "permission denied"}; !maps.Equal(skipped, want) {
+		t.Errorf("skipped %q, want %q", skipped, want)
+	}
+	_, err = h.call(http.MethodGet, filesURL("~/mixed/secret"), nil)
+	code(t, err, rig.CodeForbidden, "")
 }

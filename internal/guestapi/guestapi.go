@@ -128,6 +128,14 @@ type Status struct {
 	Uptime    float64 `json:"uptime"`
 }
 
+// The records of a PAX global header in the archive of GET /v1/files that stands
+// for a file that could not be read: its name in the archive and why. Programs
+// that do not know them ignore them.
+const (
+	SkippedName   = "RIGS.skipped"
+	SkippedReason = "RIGS.reason"
+)
+
 // Limits on what the agent accepts and says.
 const (
 	MaxJSON       = 256 << 10 // any request or answer body

@@ -12,8 +12,11 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"rigs/internal/guestapi"
 )
 
 // Options bound and direct an extraction.
@@ -65,6 +68,16 @@ func (r *Refused) add(name, why string) {
 	r.Names = append(r.Names, fmt.Sprintf("%q: %s", name, why))
 }
 
+// short bounds what a rig says of a file, and escapes what a terminal would obey.
+func short(s string) string {
+	return strings.Map(func(c rune) rune {
+		if !strconv.IsPrint(c) {
+			return '?'
+		}
+		return c
+	}, s[:min(len(s), 200)])
+}
+
 // refusal is the reason why one entry is not written.
 type refusal string
 
@@ -96,6 +109,12 @@ func Extract(ctx context.Context, root *os.Root, r io.Reader, opt Options) error
 		}
 		if x.entries--; x.entries < 0 {
 			return fmt.Errorf("%w: over %d entries", ErrTooLarge, cmp.Or(opt.MaxEntries, DefaultMaxEntries))
+		}
+		if h.Typeflag == tar.TypeXGlobalHeader {
+			if name, ok := h.PAXRecords[guestapi.SkippedName]; ok {
+				refused.add(short(name), short(h.PAXRecords[guestapi.SkippedReason])) // the rig's words
+			}
+			continue
 		}
 		err = x.entry(h, tr)
 		var no refusal
@@ -172,9 +191,6 @@ func (x *extraction) rename(name string) (renamed string, above int) {
 }
 
 func (x *extraction) entry(h *tar.Header, r io.Reader) error {
-	if h.Typeflag == tar.TypeXGlobalHeader {
-		return nil
-	}
 	name, err := Name(h.Name)
 	if err != nil {
 		return err

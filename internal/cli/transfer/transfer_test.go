@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"rigs/internal/guestapi"
 )
 
 type entry struct {
@@ -402,4 +404,30 @@ func FuzzExtractStaysInside(f *testing.F) {
 			t.Errorf("outside changed:\n%s", d)
 		}
 	})
+}
+
+func TestWhatTheRigCouldNotReadIsNamed(t *testing.T) {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, h := range []*tar.Header{
+		{Typeflag: tar.TypeXGlobalHeader, Name: "skipped", PAXRecords: map[string]string{guestapi.SkippedName: "d/\x1b[31msecret", guestapi.SkippedReason: "permission denied\x07"}},
+		{Typeflag: tar.TypeXGlobalHeader, Name: "comment", PAXRecords: map[string]string{"comment": "of another program"}},
+		{Typeflag: tar.TypeReg, Name: "d/b", Mode: 0o644},
+	} {
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	root, dir, _ := target(t)
+	err := Extract(t.Context(), root, &b, Options{})
+	var refused *Refused
+	if !errors.As(err, &refused) || len(refused.Names) != 1 || refused.Names[0] != `"d/?[31msecret": permission denied?` {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "d", "b")); err != nil {
+		t.Errorf("the rest was not copied: %v", err)
+	}
 }

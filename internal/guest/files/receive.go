@@ -39,6 +39,7 @@ func Receive(a account.Account, name string, r io.Reader) error {
 		}
 		defer func() { _ = root.Close() }() // nothing can be lost with it
 		x := receiver{root: root, dir: name, buf: make([]byte, copyBuffer)}
+		defer x.leave()
 		if err := x.extract(tar.NewReader(r)); err != nil {
 			return err
 		}
@@ -60,6 +61,47 @@ type receiver struct {
 	dir  string
 	buf  []byte
 	made []*tar.Header // directories, whose mode and time are set last
+
+	// The directory of the last entry, which is mostly the next one's too: opening
+	// the way to it again for each file costs as much as the file.
+	last     *os.Root
+	lastName string
+}
+
+// in calls do with the directory of an entry, made when it is missing, and the
+// entry's name in it.
+func (x *receiver) in(name string, do func(dir *os.Root, base string) error) error {
+	dir, base := path.Dir(name), path.Base(name)
+	if x.last != nil && x.lastName == dir {
+		err := do(x.last, base)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		// It was removed meanwhile.
+	}
+	x.leave()
+	if dir == "." {
+		return do(x.root, base)
+	}
+	d, err := x.root.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := x.root.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		d, err = x.root.OpenRoot(dir)
+	}
+	if err != nil {
+		return err
+	}
+	x.last, x.lastName = d, dir
+	return do(d, base)
+}
+
+func (x *receiver) leave() {
+	if x.last != nil {
+		_ = x.last.Close() // nothing can be lost with it
+		x.last = nil
+	}
 }
 
 func (x *receiver) extract(t *tar.Reader) error {
@@ -112,13 +154,17 @@ func (x *receiver) entry(t *tar.Reader, h *tar.Header, name string) error {
 	case tar.TypeReg:
 		return x.file(t, h, name)
 	case tar.TypeSymlink:
-		return x.place(name, func() error { return x.root.Symlink(h.Linkname, name) })
+		return x.in(name, func(d *os.Root, base string) error {
+			return place(d, base, func() error { return d.Symlink(h.Linkname, base) })
+		})
 	case tar.TypeLink:
 		target, err := local(h.Linkname)
 		if err != nil {
 			return err
 		}
-		return x.place(name, func() error { return x.root.Link(target, name) })
+		return x.in(name, func(d *os.Root, base string) error {
+			return place(d, base, func() error { return x.root.Link(target, name) })
+		})
 	}
 	return rig.Errorf(rig.CodeInvalidRequest, "cannot extract: entry %.300q is refused: it is neither a file nor a directory nor a link (type %q)", h.Name, h.Typeflag)
 }
@@ -127,62 +173,51 @@ func (x *receiver) mkdir(h *tar.Header, name string) error {
 	if name == "." {
 		return nil
 	}
-	err := x.root.Mkdir(name, 0o700)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err = x.root.MkdirAll(path.Dir(name), 0o755); err == nil {
-			err = x.root.Mkdir(name, 0o700)
+	return x.in(name, func(d *os.Root, base string) error {
+		err := d.Mkdir(base, 0o700)
+		if errors.Is(err, fs.ErrExist) {
+			// Merged: what is there keeps its mode. A link is followed, if it leads
+			// to a directory inside.
+			fi, err := x.root.Stat(name)
+			if err == nil && !fi.IsDir() {
+				err = syscall.ENOTDIR
+			}
+			return err
 		}
-	}
-	if errors.Is(err, fs.ErrExist) {
-		// Merged: what is there keeps its mode. A link is followed, if it leads to
-		// a directory inside.
-		fi, serr := x.root.Stat(name)
-		if serr != nil {
-			return serr
+		if err == nil {
+			x.made = append(x.made, &tar.Header{Name: name, Mode: h.Mode, ModTime: h.ModTime})
 		}
-		if !fi.IsDir() {
-			return syscall.ENOTDIR
-		}
-		return nil
-	}
-	if err == nil {
-		x.made = append(x.made, &tar.Header{Name: name, Mode: h.Mode, ModTime: h.ModTime})
-	}
-	return err
+		return err
+	})
 }
 
-// place makes a file that is not a directory: parents that are missing are made,
-// and what is in its place is removed, so that nothing is written through a
-// link.
-func (x *receiver) place(name string, create func() error) error {
+// place makes a file that is not a directory. What is in its place is removed,
+// so that nothing is written through a link.
+func place(d *os.Root, base string, create func() error) error {
 	err := create()
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := x.root.MkdirAll(path.Dir(name), 0o755); err != nil {
-			return err
-		}
-		err = create()
+	if !errors.Is(err, fs.ErrExist) {
+		return err
 	}
-	if errors.Is(err, fs.ErrExist) {
-		fi, err := x.root.Lstat(name)
-		if err != nil {
-			return err
-		}
-		if fi.IsDir() {
-			return syscall.EISDIR
-		}
-		if err := x.root.Remove(name); err != nil {
-			return err
-		}
-		return create()
+	fi, err := d.Lstat(base)
+	if err != nil {
+		return err
 	}
-	return err
+	if fi.IsDir() {
+		return syscall.EISDIR
+	}
+	if err := d.Remove(base); err != nil {
+		return err
+	}
+	return create()
 }
 
 func (x *receiver) file(t *tar.Reader, h *tar.Header, name string) (err error) {
 	var f *os.File
-	err = x.place(name, func() (err error) {
-		f, err = x.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		return err
+	err = x.in(name, func(d *os.Root, base string) error {
+		return place(d, base, func() (err error) {
+			f, err = d.OpenFile(base, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fs.FileMode(h.Mode).Perm())
+			return err
+		})
 	})
 	if err != nil {
 		return err
@@ -192,9 +227,6 @@ func (x *receiver) file(t *tar.Reader, h *tar.Header, name string) (err error) {
 		if errors.Is(err, io.ErrUnexpectedEOF) {
 			return cutOff(err)
 		}
-		return err
-	}
-	if err := f.Chmod(fs.FileMode(h.Mode).Perm()); err != nil {
 		return err
 	}
 	return setTime(f, h.ModTime)

@@ -23,10 +23,11 @@ import (
 const copyBuffer = 256 << 10
 
 // Send writes the file or tree at name to w as a tar archive. A link at name
-// itself is followed, links inside a tree are kept. Before the first byte
-// everything is looked at once: begin is called when it can all be read, so an
-// error before that can still be answered. A file that changes its size later
-// breaks the archive off.
+// itself is followed, links inside a tree are kept. What cannot be read in a tree is
+// named in the archive (guestapi.SkippedName) and left out; name itself must be
+// readable. Before the first byte everything is looked at once: begin is
+// called after that, so an error before it can still be answered. A file that changes
+// its size later breaks the archive off.
 func Send(a account.Account, name string, begin func(), w io.Writer) error {
 	name, err := resolve(a, name)
 	if err != nil {
@@ -104,10 +105,30 @@ func (s *sender) walk(e entry) error {
 			return rig.FieldErrorf("path", "cannot send %q: it is a %s", e.path, kind(fi.Mode()))
 		}
 	}
+	if no := (unreadable{}); inTree && errors.As(err, &no) {
+		return s.skip(e, no.error)
+	}
 	if err != nil {
 		return explain("send", e.path, err)
 	}
 	return nil
+}
+
+// unreadable is why nothing, or nothing more, was sent of a file.
+type unreadable struct{ error }
+
+func (u unreadable) Unwrap() error { return u.error }
+
+// skip says in the archive that e is not in it.
+func (s *sender) skip(e entry, why error) error {
+	var errno syscall.Errno
+	reason := "it cannot be read"
+	if errors.As(why, &errno) {
+		reason = errno.Error()
+	}
+	return s.header(&tar.Header{Typeflag: tar.TypeXGlobalHeader, Name: "skipped", PAXRecords: map[string]string{
+		guestapi.SkippedName: e.name, guestapi.SkippedReason: reason,
+	}})
 }
 
 func kind(m fs.FileMode) string {
@@ -130,7 +151,7 @@ func (s *sender) header(h *tar.Header) error {
 func (s *sender) dir(e entry, h *tar.Header) error {
 	d, err := e.in.OpenRoot(e.file)
 	if err != nil {
-		return err
+		return unreadable{err}
 	}
 	defer func() { _ = d.Close() }() // nothing can be lost with it
 	h.Name += "/"
@@ -139,7 +160,7 @@ func (s *sender) dir(e entry, h *tar.Header) error {
 	}
 	names, err := list(d)
 	if err != nil {
-		return err
+		return unreadable{err}
 	}
 	for _, n := range names {
 		if err := s.walk(entry{in: d, file: n, path: e.path + "/" + n, name: e.name + "/" + n}); err != nil {
@@ -167,7 +188,7 @@ func (s *sender) file(e entry, h *tar.Header, fi fs.FileInfo) error {
 	// Not following and not blocking, should it have been replaced meanwhile.
 	f, err := e.in.OpenFile(e.file, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return err
+		return unreadable{err}
 	}
 	defer f.Close()
 	if s.out == nil {
@@ -201,7 +222,7 @@ const maxSizeless = 4 << 20
 func (s *sender) sizeless(f *os.File, h *tar.Header) error {
 	b, err := io.ReadAll(io.LimitReader(f, maxSizeless))
 	if err != nil {
-		return err
+		return unreadable{err}
 	}
 	h.Size = int64(len(b))
 	if err := s.out.WriteHeader(h); err != nil {
