@@ -107,6 +107,8 @@ func TestFilesGoInAndOut(t *testing.T) {
 		"tree/empty/": "5 755 ", "tree/link": "2 777 ../outside", "tree/abs": "2 777 /etc/passwd",
 	}
 	in[2].Mode = 0o640
+	in = append(in, &tar.Header{Typeflag: tar.TypeReg, Name: "tree/for all", Mode: 0o666}) // whatever the umask
+	want["tree/for all"] = "0 666 content of tree/for all"
 	for _, n := range oddNames {
 		in = append(in, reg("tree/"+n))
 		want["tree/"+n] = "0 755 content of tree/" + n

@@ -45,11 +45,12 @@ func (a Account) Do(f func() error) error {
 }
 
 func (a Account) become() error {
-	// The working directory and umask become the thread's own.
+	// The working directory and umask become the thread's own; f gives every mode
+	// in full.
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return fmt.Errorf("cannot act as user %s: unshare: %w", a.Name, err)
 	}
-	unix.Umask(0o022)
+	unix.Umask(0)
 	if os.Geteuid() != 0 {
 		return nil
 	}
