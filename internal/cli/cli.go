@@ -194,7 +194,7 @@ func (a *app) root() *cobra.Command {
 		}
 	}
 	group("rigs", a.openCmd(), a.runCmd(), a.lsCmd(), a.execCmd(), a.shellCmd(), a.cpCmd(), a.egressCmd(), a.parkCmd(), a.wakeCmd(), a.closeCmd())
-	group("server", a.upCmd(), a.downCmd(), a.serveCmd(), a.doctorCmd(), a.tokenCmd())
+	group("server", a.upCmd(), a.downCmd(), a.serveCmd(), a.doctorCmd(), a.signinCmd(), a.tokenCmd())
 	group("store", a.imageCmd(), a.templateCmd())
 	root.AddCommand(a.versionCmd())
 	root.SetHelpCommand(helpCmd())

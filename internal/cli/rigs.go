@@ -155,9 +155,9 @@ func (a *app) rigTable(rigs []client.Rig) error {
 	rows := make([][]string, len(rigs))
 	for i := range rigs {
 		r := &rigs[i]
-		rows[i] = []string{r.ID, r.Ref(), phaseWords(r), since(r.OpenedAt, now) + " ago", left(r, now), imageName(r.Image), strings.Join(r.InUse, ", ")}
+		rows[i] = []string{r.ID, r.Ref(), phaseWords(r), since(r.OpenedAt, now) + " ago", left(r, now), imageName(r.Image), note(r)}
 	}
-	return table(a.out, []string{"ID", "RIG", "PHASE", "OPENED", "ENDS", "IMAGE", "IN USE"}, rows)
+	return table(a.out, []string{"ID", "RIG", "PHASE", "OPENED", "ENDS", "IMAGE", "NOTE"}, rows)
 }
 
 // phaseWords is the phase with what is behind it.
@@ -167,14 +167,20 @@ func phaseWords(r *client.Rig) string {
 		return string(r.Phase) + ": " + r.Step.Text
 	case r.Phase == rig.Closed && r.CloseReason != "":
 		return fmt.Sprintf("%s (%s)", r.Phase, r.CloseReason)
-	case r.Phase == rig.Failed && r.Error != nil:
-		first, _, _ := strings.Cut(r.Error.Detail, "\n")
-		if len(first) > 80 {
-			first = strings.ToValidUTF8(first[:80], "") + "…"
-		}
-		return "failed: " + first
 	}
 	return string(r.Phase)
+}
+
+// note is what keeps a rig in use, or why it failed.
+func note(r *client.Rig) string {
+	if r.Phase != rig.Failed || r.Error == nil {
+		return strings.Join(r.InUse, ", ")
+	}
+	first, _, _ := strings.Cut(r.Error.Detail, "\n")
+	if len(first) > 80 {
+		first = strings.ToValidUTF8(first[:80], "") + "…"
+	}
+	return first
 }
 
 func left(r *client.Rig, now time.Time) string {

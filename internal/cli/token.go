@@ -16,6 +16,35 @@ func (a *app) tokenCmd() *cobra.Command {
   rigs token rm 4f2k`, a.tokenCreateCmd(), a.tokenLsCmd(), a.tokenRmCmd())
 }
 
+func (a *app) signinCmd() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "signin", Short: "Print a link that signs a browser in",
+		Long: `Prints an address of the page that signs a browser in as you. It works once, and for
+some minutes: open it in the browser that you want to use.`,
+		Example: `  rigs signin
+  xdg-open "$(rigs signin)"`,
+		Args: args(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			l, err := c.SigninLink(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.json(l)
+			}
+			_, err = fmt.Fprintln(a.out, plain(l.URL))
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
 func (a *app) tokenCreateCmd() *cobra.Command {
 	var kind string
 	var ttl time.Duration

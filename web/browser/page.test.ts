@@ -22,7 +22,7 @@ describe("signing in", () => {
     s = await open(browser, { signedOut: true });
     await s.page.goto(s.base);
     await s.page.getByRole("heading", { name: "Sign in to Rigs" }).waitFor();
-    await s.page.getByText("rigs up", { exact: true }).waitFor();
+    await s.page.getByText("rigs signin", { exact: true }).waitFor();
     expect(await violations(s.page)).toEqual([]);
     await s.page.goto(`${s.base}/signin?code=dev`);
     await s.page.getByRole("heading", { name: "Spaces" }).waitFor();

@@ -532,14 +532,14 @@ export async function start({ port = 0, open = true } = {}) {
       }
       if (world.offline) return void req.socket.destroy();
       if (url.pathname === "/signin") {
-        if (!world.codes.delete(url.searchParams.get("code"))) throw new Refusal("unauthenticated", "this link cannot be used: it has been used or has expired: rigs up prints another");
+        if (!world.codes.delete(url.searchParams.get("code"))) throw new Refusal("unauthenticated", "this link cannot be used: it has been used or has expired: rigs signin prints another");
         const id = randomBytes(16).toString("hex");
         world.sessions.add(id);
         res.writeHead(303, { Location: "/", "Set-Cookie": `rigs_session=${id}; HttpOnly; SameSite=Strict; Path=/` });
         return void res.end();
       }
       if (!url.pathname.startsWith("/v1/")) return void page(res, url.pathname);
-      if (!signedIn(req)) throw new Refusal("unauthenticated", "not signed in: open a sign-in link: rigs up prints one");
+      if (!signedIn(req)) throw new Refusal("unauthenticated", "not signed in: open a sign-in link: rigs signin prints one");
       await route(req, res, url, body);
     } catch (err) {
       if (res.headersSent) res.destroy();

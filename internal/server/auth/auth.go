@@ -189,7 +189,7 @@ func (a *Auth) check(g store.Grant, err error, what string) error {
 }
 
 func unauthenticated(why string) error {
-	return rig.Errorf(rig.CodeUnauthenticated, "not signed in: %s: send a token ('rigs token create NAME'), or sign the browser in with the link that 'rigs up' prints", why)
+	return rig.Errorf(rig.CodeUnauthenticated, "not signed in: %s: send a token ('rigs token create NAME'), or sign the browser in with the link that 'rigs signin' prints", why)
 }
 
 // NewToken makes a token. Only people may: an agent could otherwise make itself
@@ -264,7 +264,7 @@ func (a *Auth) NewLink(ctx context.Context) (code string, expires time.Time, err
 func (a *Auth) SignIn(ctx context.Context, code string, secure bool) (*http.Cookie, error) {
 	g, err := a.store.TakeLink(ctx, store.HashOf(code))
 	if errors.Is(err, store.ErrNotFound) || err == nil && g.Expired(a.now()) {
-		return nil, rig.Errorf(rig.CodeUnauthenticated, "this sign-in link was used already or has expired: 'rigs up' prints a new one")
+		return nil, rig.Errorf(rig.CodeUnauthenticated, "this sign-in link was used already or has expired: 'rigs signin' prints a new one")
 	}
 	if err != nil {
 		return nil, err

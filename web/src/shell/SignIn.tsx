@@ -15,8 +15,8 @@ export function SignIn() {
         <p>This page opens with a one-time link that is made on the machine where the server runs. There, in a terminal:</p>
         <ol className="ways">
           <li>
-            <Command>rigs up</Command>
-            <span>prints a link, and starts the server if it does not run yet</span>
+            <Command>rigs signin</Command>
+            <span>prints the link</span>
           </li>
         </ol>
         <p className="muted">From a browser that is signed in already, make one under Settings → Access.</p>
