@@ -133,6 +133,8 @@ func (s *Store) Lookup(ctx context.Context, key string) (dir string, err error) 
 	err = verify(ctx, dir)
 	switch {
 	case err == nil:
+		now := time.Now()
+		_ = os.Chtimes(dir, now, now) // when it was used last, for prune; where we may not say so it is only older
 		return dir, nil
 	case errors.Is(err, seal.ErrBroken):
 		if rerr := os.RemoveAll(dir); rerr != nil {
@@ -194,7 +196,35 @@ func (s *Store) Make(ctx context.Context, key string, in Inputs, make func(ctx c
 	if err := os.Rename(tmp, dir); err != nil {
 		return "", rig.Errorf(rig.CodeInternal, "make a template: %w", err)
 	}
-	return dir, nil
+	return dir, s.prune()
+}
+
+// keepTemplates is how many templates stay: each has about 100 MB, and each new image, guest binary
+// or QEMU leads to another.
+const keepTemplates = 12
+
+// prune removes the templates beyond keepTemplates that were used longest ago. A
+// machine that was cloned from one goes on: it has the files open.
+func (s *Store) prune() error {
+	entries, err := s.entries()
+	if err != nil {
+		return err
+	}
+	used := map[string]time.Time{}
+	var keys []string
+	for _, e := range entries {
+		if fi, err := e.Info(); err == nil && keyPattern.MatchString(e.Name()) {
+			keys = append(keys, e.Name())
+			used[e.Name()] = fi.ModTime()
+		}
+	}
+	slices.SortFunc(keys, func(a, b string) int { return used[b].Compare(used[a]) })
+	for _, key := range keys[min(len(keys), keepTemplates):] {
+		if err := os.RemoveAll(s.l.Template(key)); err != nil {
+			return fmt.Errorf("remove an old template: %w", err)
+		}
+	}
+	return nil
 }
 
 // finish writes the manifest, makes the files ours and read-only, and seals them.

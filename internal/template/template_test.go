@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"rigs/internal/keeperapi"
 	"rigs/internal/paths"
@@ -222,6 +223,37 @@ func TestKeysThatAreNone(t *testing.T) {
 		}
 		if err := s.Remove(t.Context(), key); rig.CodeOf(err) != rig.CodeNotFound {
 			t.Errorf("Remove(%q): %v", key, err)
+		}
+	}
+}
+
+func TestTheLeastRecentlyUsedGoWhenThereAreMany(t *testing.T) {
+	s, l := store(t)
+	var keys []string
+	for i := range keepTemplates {
+		in := inputs(func(in *Inputs) { in.Machine.MemoryMB = 512 + i })
+		keys = append(keys, Key(in))
+		dir, err := s.Make(t.Context(), Key(in), in, fill)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now().Add(time.Duration(i-100) * time.Hour)
+		if err := os.Chtimes(dir, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Lookup(t.Context(), keys[0]); err != nil { // the oldest, used again
+		t.Fatal(err)
+	}
+	in := inputs(nil)
+	in.Machine.VCPUs = 1
+	if _, err := s.Make(t.Context(), Key(in), in, fill); err != nil {
+		t.Fatal(err)
+	}
+	for i, key := range keys {
+		_, err := os.Stat(l.Template(key))
+		if gone := errors.Is(err, os.ErrNotExist); gone != (i == 1) {
+			t.Errorf("template %d: gone: %v", i, gone)
 		}
 	}
 }
