@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -193,13 +194,23 @@ func (m *Machine) Failure(why string) *rig.Problem {
 		}
 	default:
 	}
-	if s := m.stderr.Lines(8, 1500); s != "" {
+	if s := complaints(m.stderr.Lines(200, stderrTail)); s != "" {
 		b.WriteString(": QEMU said:\n" + s)
 	}
 	if s := m.ConsoleEnd(); s != "" {
 		b.WriteString("\nThe end of its console:\n" + s)
 	}
 	return rig.Errorf(rig.CodeBackendFailure, "%s", b.String())
+}
+
+// complaints are QEMU's last words without those about what denyFallocate
+// refuses a clone: QEMU repeats them while the machine is well.
+func complaints(stderr string) string {
+	lines := slices.DeleteFunc(strings.Split(stderr, "\n"), func(l string) bool {
+		return strings.Contains(l, "ram_block_discard_range: Failed to fallocate")
+	})
+	s := strings.Join(lines[max(0, len(lines)-8):], "\n")
+	return strings.ToValidUTF8(s[max(0, len(s)-1500):], "")
 }
 
 // Pause stops the guest's processors; its memory stays.

@@ -78,3 +78,16 @@ func TestLineLogStops(t *testing.T) {
 		t.Errorf("%d lines: %s", n, out.String())
 	}
 }
+
+func TestWhatTheFilterRefusesIsNoComplaint(t *testing.T) {
+	refused := "qemu-system-x86_64: ram_block_discard_range: Failed to fallocate ram:14000000 +400000 (-95)"
+	if got := complaints(strings.Join([]string{"qemu-system-x86_64: disk full", refused, refused}, "\n")); got != "qemu-system-x86_64: disk full" {
+		t.Errorf("%q", got)
+	}
+	if got := complaints(refused); got != "" {
+		t.Errorf("%q", got)
+	}
+	if got := complaints(strings.Repeat("line\n", 20) + "the last"); strings.Count(got, "\n") != 7 || !strings.HasSuffix(got, "the last") {
+		t.Errorf("%q", got)
+	}
+}
