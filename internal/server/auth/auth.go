@@ -31,6 +31,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"rigs/internal/rig"
 	"rigs/internal/server/store"
 	"rigs/internal/serverapi"
@@ -66,6 +68,8 @@ type Auth struct {
 	now   func() time.Time
 	owner rig.Principal
 	hosts Hosts
+
+	refusals *rate.Limiter // of log lines
 }
 
 // New returns an Auth whose server answers to the names in hosts.
@@ -74,8 +78,12 @@ func New(s *store.Store, hosts Hosts, log *slog.Logger, now func() time.Time) *A
 	if u, err := user.Current(); err == nil {
 		name = u.Username
 	}
-	return &Auth{store: s, log: log, now: func() time.Time { return now().UTC() }, owner: rig.Principal{Name: name, Kind: rig.Person}, hosts: hosts}
+	return &Auth{store: s, log: log, now: func() time.Time { return now().UTC() }, owner: rig.Principal{Name: name, Kind: rig.Person}, hosts: hosts,
+		refusals: rate.NewLimiter(rate.Every(time.Second), 20)}
 }
+
+// start is the beginning of what a stranger said, for the log.
+func start(s string) string { return s[:min(len(s), 200)] }
 
 // Caller is who a request comes from, and how that is known.
 type Caller struct {
@@ -123,7 +131,11 @@ func (a *Auth) Guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, ok := overSocket(r.Context()); !ok {
 			if err := errors.Join(a.hosts.check(r.Host), checkOrigin(r)); err != nil {
-				a.log.Warn("refused", "host", r.Host, "origin", r.Header.Get("Origin"), "path", r.URL.Path, "error", err)
+				// Anybody on this host can cause it: neither how often nor how long is
+				// up to them.
+				if a.refusals.Allow() {
+					a.log.Warn("refused", "host", start(r.Host), "origin", start(r.Header.Get("Origin")), "path", start(r.URL.Path), "error", err)
+				}
 				wire.WriteProblem(w, err)
 				return
 			}

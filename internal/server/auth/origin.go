@@ -29,7 +29,7 @@ func (h Hosts) check(host string) error {
 	if ip := net.ParseIP(name); ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return rig.Errorf(rig.CodeForbidden, "the server does not answer to the name %q: use 127.0.0.1 or localhost, or add the name to the setting allowedHosts", name)
+	return rig.Errorf(rig.CodeForbidden, "the server does not answer to the name %.100q: use 127.0.0.1 or localhost, or add the name to the setting allowedHosts", name)
 }
 
 // checkOrigin refuses what a page of another origin made the browser send:
