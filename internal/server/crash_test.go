@@ -205,6 +205,21 @@ func TestAStartThatFailsSaysWhyAndLeavesNothing(t *testing.T) {
 		}
 		code(t, run(f+"/data", nil), rig.CodeUnavailable)
 	})
+	t.Run("a program that is none", func(t *testing.T) {
+		f := home(t) + "/file"
+		if err := os.WriteFile(f, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, setting := range []string{"qemu", "guest"} {
+			for _, path := range []string{f, f + "-missing", t.TempDir()} {
+				err := run(home(t), map[string]string{setting: path})
+				code(t, err, rig.CodeUnavailable)
+				if err == nil || !strings.Contains(err.Error(), "setting "+setting+": "+path) {
+					t.Error(err)
+				}
+			}
+		}
+	})
 	t.Run("an id that is none", func(t *testing.T) {
 		dir := home(t)
 		if err := os.WriteFile(layout(t, dir).ID(), []byte("*"), 0o600); err != nil {

@@ -103,12 +103,33 @@ type Parts struct {
 	Doctor    api.Doctor
 }
 
+// checkPrograms refuses settings that name a program which cannot be run. What is not
+// named is looked for when it is needed, and rigs doctor says what is missing.
+func checkPrograms(c config.Config) error {
+	for _, p := range []struct{ setting, path string }{{"qemu", c.QEMU}, {"guest", c.Guest}} {
+		if p.path == "" {
+			continue
+		}
+		fi, err := os.Stat(p.path)
+		if err == nil && (!fi.Mode().IsRegular() || fi.Mode().Perm()&0o111 == 0) {
+			err = errors.New("it is not a program that can be run")
+		}
+		if err != nil {
+			return rig.Errorf(rig.CodeUnavailable, "setting %s: %s: %w: name another, or leave the setting out", p.setting, p.path, err)
+		}
+	}
+	return nil
+}
+
 // Run runs a server until ctx ends, and returns when all its rigs are gone.
 func Run(ctx context.Context, o Options) (err error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	log := newLog(o)
+	if err := checkPrograms(o.Config); err != nil {
+		return err
+	}
 	dir, err := openDataDir(&o.Config)
 	if err != nil {
 		return err
