@@ -16,18 +16,35 @@ const (
 	rowSSH  = "`ssh` of `true` to the same guest, a connection each"
 )
 
-// measureSSH installs a real sshd in the rig, from the rig's own mirrors, and
-// runs `true` through it. A rig has no way in but the agent's channel, so ssh goes through a
+// installSSH unpacks this host's openssh-server package, which must be of the image's
+// release, in the rig: copied in, so that the rig need not reach a mirror.
+func installSSH(ctx context.Context, b *bench, id string) error {
+	debs := filepath.Join(b.dir, "debs")
+	if err := os.Mkdir(debs, 0o755); err != nil {
+		return err
+	}
+	get := exec.CommandContext(ctx, "apt-get", "-o", "APT::Sandbox::User=root", "download", "openssh-server", "libwrap0")
+	get.Dir = debs
+	if out, err := get.CombinedOutput(); err != nil {
+		return fmt.Errorf("apt-get download: %w: %s", err, tail(string(out), 400))
+	}
+	if err := b.command(ctx, "cp", debs, id+":/tmp/").Run(); err != nil {
+		return fmt.Errorf("copy the packages in: %w", err)
+	}
+	res, err := b.Run(ctx, id, client.ExecCollect{ExecRequest: client.ExecRequest{Root: true,
+		Shell: "(dpkg --force-depends --unpack /tmp/debs/*.deb && useradd --system --home /run/sshd --shell /usr/sbin/nologin sshd && mkdir -p /run/sshd && ssh-keygen -A && cp -n /usr/share/openssh/sshd_config /etc/ssh/ && /usr/sbin/sshd -t) 2>&1"}})
+	if err == nil && res.Code != 0 {
+		err = fmt.Errorf("status %d: %s", res.Code, tail(string(res.Stdout), 400))
+	}
+	return err
+}
+
+// measureSSH installs a real sshd in the rig and runs `true` through it. A rig has no way in but the agent's channel, so ssh goes through a
 // `rigs exec` to an sshd on its standard input and output; the second row takes
 // that start and the handshake out by sharing one connection.
 func measureSSH(ctx context.Context, b *bench, id string, rep *report) error {
-	res, err := b.Run(ctx, id, client.ExecCollect{ExecRequest: client.ExecRequest{Root: true,
-		Shell: "(apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends openssh-server && mkdir -p /run/sshd) 2>&1"}})
-	if err != nil {
-		return err
-	}
-	if res.Code != 0 {
-		return fmt.Errorf("cannot install sshd in the rig: %s", tail(string(res.Stdout), 400))
+	if err := installSSH(ctx, b, id); err != nil {
+		return fmt.Errorf("cannot install sshd in the rig: %w", err)
 	}
 	key := filepath.Join(b.dir, "key")
 	if out, err := exec.CommandContext(ctx, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key).CombinedOutput(); err != nil {
@@ -37,7 +54,7 @@ func measureSSH(ctx context.Context, b *bench, id string, rep *report) error {
 	if err != nil {
 		return err
 	}
-	res, err = b.Run(ctx, id, client.ExecCollect{Input: pub, ExecRequest: client.ExecRequest{Stdin: true,
+	res, err := b.Run(ctx, id, client.ExecCollect{Input: pub, ExecRequest: client.ExecRequest{Stdin: true,
 		Shell: "umask 077 && mkdir -p ~/.ssh && cat > ~/.ssh/authorized_keys && sudo sed -i 's/^rig:!*:/rig:*:/' /etc/shadow"}})
 	if err != nil || res.Code != 0 {
 		return fmt.Errorf("authorized_keys: %w %s", err, res.Stderr)
