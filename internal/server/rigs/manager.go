@@ -103,7 +103,7 @@ func (m *Manager) Open(ctx context.Context, by rig.Principal, s rig.Spec) (rig.R
 	// Written down before anything exists: whatever kills the server from here
 	// on, the next one knows of it.
 	if err := m.store.PutRig(ctx, e.r); err != nil {
-		return rig.Rig{}, false, rig.Errorf(rig.CodeInternal, "the rig was not opened, its row cannot be written: %w", err)
+		return rig.Rig{}, false, rig.Errorf(rig.CodeOf(err), "the rig was not opened: %w", err)
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx)) // a rig outlives the request
 	e.cancel = cancel

@@ -64,7 +64,7 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("database %s: %w", path, err)
 	}
-	s := &Store{db: d, q: db.New(d)}
+	s := &Store{db: d, q: db.New(writes{d})}
 	if err := s.migrate(ctx); err != nil {
 		_ = d.Close() // the first error counts
 		return nil, fmt.Errorf("database %s: %w", path, err)

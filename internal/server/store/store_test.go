@@ -202,3 +202,20 @@ func insertClosed(tx *sql.Tx, i int) error {
 	_, err := tx.Exec("INSERT INTO rigs VALUES (?, 'w', 's', 'terminal', '', 'closed', ?, 1, 'requested', '{}')", rig.NewID(), i)
 	return err
 }
+
+func TestAFullDiskIsSaidSo(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "db"))
+	s.db.SetMaxOpenConns(1)                                           // the limit below is a connection's
+	if _, err := s.db.Exec("PRAGMA max_page_count = 1"); err != nil { // SQLite takes the present size instead
+		t.Fatal(err)
+	}
+	r := rig.Rig{Workspace: "default", Space: "s", Surface: rig.Terminal, Phase: rig.Ready, OpenedAt: time.Now().UTC(), Egress: []string{strings.Repeat("x", 1<<20)}}
+	r.ID = rig.NewID()
+	err := s.PutRig(t.Context(), r)
+	if rig.CodeOf(err) != rig.CodeCapacity || !strings.Contains(err.Error(), "make room") {
+		t.Errorf("%v", err)
+	}
+	if got, err := s.OpenRigs(t.Context()); err != nil || len(got) != 0 {
+		t.Errorf("it is there all the same: %v %v", got, err)
+	}
+}
