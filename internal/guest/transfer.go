@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"time"
 
+	"rigs/internal/guest/account"
 	"rigs/internal/guest/files"
 	"rigs/internal/guestapi"
 	"rigs/internal/rig"
@@ -18,21 +19,19 @@ import (
 // drainTimeout bounds the wait for the rest of a body that was refused.
 const drainTimeout = 30 * time.Second
 
-// requestPath returns the parameter "path".
-func requestPath(r *http.Request) (string, error) {
+// target is the parameter "path" of a request, and the user with whose rights it is
+// used.
+func (a *Agent) target(r *http.Request) (account.Account, string, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return "", rig.FieldErrorf("path", "cannot read the path: %w", err)
+		return account.Account{}, "", rig.FieldErrorf("path", "cannot read the path: %w", err)
 	}
-	return q.Get("path"), nil
+	user, err := a.cfg.Lookup(guestapi.User)
+	return user, q.Get("path"), err
 }
 
 func (a *Agent) stat(w http.ResponseWriter, r *http.Request) error {
-	path, err := requestPath(r)
-	if err != nil {
-		return err
-	}
-	user, err := a.cfg.Lookup(guestapi.User)
+	user, path, err := a.target(r)
 	if err != nil {
 		return err
 	}
@@ -45,11 +44,7 @@ func (a *Agent) stat(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *Agent) sendFiles(w http.ResponseWriter, r *http.Request) error {
-	path, err := requestPath(r)
-	if err != nil {
-		return err
-	}
-	user, err := a.cfg.Lookup(guestapi.User)
+	user, path, err := a.target(r)
 	if err != nil {
 		return err
 	}
@@ -70,11 +65,7 @@ func (a *Agent) sendFiles(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *Agent) receiveFiles(w http.ResponseWriter, r *http.Request) error {
-	path, err := requestPath(r)
-	if err != nil {
-		return err
-	}
-	user, err := a.cfg.Lookup(guestapi.User)
+	user, path, err := a.target(r)
 	if err != nil {
 		return err
 	}
