@@ -73,7 +73,17 @@ type Config struct {
 	HostName string    `json:"hostName"`
 	Deadline time.Time `json:"deadline"` // end of the TTL
 	Egress   []string  `json:"egress"`   // admitted patterns
-	LogLevel string    `json:"logLevel,omitempty"`
+	// Proxy is the server's own way out, if it has one.
+	Proxy    *Proxy `json:"proxy,omitempty"`
+	LogLevel string `json:"logLevel,omitempty"`
+}
+
+// Proxy is an upstream HTTP proxy, as HTTPS_PROXY, HTTP_PROXY and NO_PROXY of
+// the server say. The URLs may hold a name and a password.
+type Proxy struct {
+	HTTPS   string `json:"https,omitempty"`
+	HTTP    string `json:"http,omitempty"`
+	NoProxy string `json:"noProxy,omitempty"`
 }
 
 // Machine is what the hypervisor is asked for.
@@ -139,14 +149,25 @@ type ExecResult struct {
 	StderrTruncated bool   `json:"stderrTruncated,omitempty"`
 }
 
-// EgressRules are the patterns admitted now.
+// EgressRules are the patterns admitted now. Entries are the same in the same
+// order, with when they end.
 type EgressRules struct {
-	Patterns []string `json:"patterns"`
+	Patterns []string      `json:"patterns"`
+	Entries  []EgressEntry `json:"entries"`
+}
+
+// EgressEntry is one admitted pattern.
+type EgressEntry struct {
+	Pattern   string    `json:"pattern"`
+	ExpiresAt time.Time `json:"expiresAt,omitzero" doc:"When it ends and its connections are closed; absent: with the rig"`
 }
 
 // EgressChange admits or removes one pattern.
 type EgressChange struct {
 	Pattern string `json:"pattern"`
+	// TTLSeconds ends an admission by itself. Admitting a pattern again replaces
+	// the end that it had.
+	TTLSeconds int `json:"ttlSeconds,omitempty" minimum:"0" maximum:"604800" doc:"When admitting: for how long; 0: as long as the rig lives"`
 }
 
 // EgressLog is a piece of the egress log, oldest first.

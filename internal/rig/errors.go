@@ -15,6 +15,8 @@ const (
 	CodeInvalidRequest  Code = "invalidRequest"  // the request is malformed; Field names where
 	CodeUnauthenticated Code = "unauthenticated" // no token, or one that is unknown, revoked or expired
 	CodeForbidden       Code = "forbidden"       // known, but not allowed; also a foreign Host or Origin
+	CodeDenied          Code = "denied"          // a guardrail says no, or the person who was asked did, or nobody was there to ask
+	CodeControlHeld     Code = "controlHeld"     // somebody else holds control of the rig; Holder says who
 	CodeNotFound        Code = "notFound"        // no such rig, space, file …
 	CodeAmbiguous       Code = "ambiguous"       // a prefix that several rigs share
 	CodeConflict        Code = "conflict"        // the thing is in a state in which this cannot be done
@@ -33,6 +35,7 @@ const (
 // status maps each code to its HTTP status.
 var status = map[Code]int{
 	CodeInvalidRequest: http.StatusBadRequest, CodeUnauthenticated: http.StatusUnauthorized,
+	CodeDenied: http.StatusForbidden, CodeControlHeld: http.StatusLocked,
 	CodeForbidden: http.StatusForbidden, CodeNotFound: http.StatusNotFound, CodeAmbiguous: http.StatusConflict,
 	CodeConflict: http.StatusConflict, CodeNotReady: http.StatusConflict, CodeGone: http.StatusGone,
 	CodeBackendFailure: http.StatusBadGateway, CodeUnavailable: http.StatusServiceUnavailable,
@@ -58,7 +61,11 @@ type Problem struct {
 	Detail string `json:"detail"`
 	Code   Code   `json:"code"`
 	Field  string `json:"field,omitempty" doc:"The field of the request that is wrong"`
-	cause  error
+	// Holder is who holds control, with CodeControlHeld.
+	Holder *Principal `json:"holder,omitempty"`
+	// Approval is the request that was answered, or not, with CodeDenied.
+	Approval string `json:"approval,omitempty" doc:"Id of the approval that was asked for"`
+	cause    error
 }
 
 func (p *Problem) Error() string { return p.Detail }

@@ -79,6 +79,8 @@ type Rig struct {
 
 	Egress []string `json:"egress" doc:"Egress patterns admitted now"`
 	InUse  []string `json:"inUse,omitempty" doc:"What counts as use right now, such as '1 command running'"`
+
+	Control *Control `json:"control,omitempty" doc:"Who holds control; absent when nobody does and agents may act"`
 }
 
 // Ref is SPACE/SURFACE[:ENGINE], the readable way to name a space's machine.
@@ -135,9 +137,13 @@ type EgressEvent struct {
 // Event is one message of the server's event stream. Exactly one of the
 // pointers is set, as Type says.
 type Event struct {
-	Type   string       `json:"type" enum:"rig,egress,rules"`
-	RigID  string       `json:"rigId"`
+	Type   string       `json:"type" enum:"rig,egress,rules,approval,audit"`
+	RigID  string       `json:"rigId,omitempty"`
 	Rig    *Rig         `json:"rig,omitempty"`
 	Egress *EgressEvent `json:"egress,omitempty"`
 	Rules  []string     `json:"rules,omitempty" doc:"The rig's egress patterns after a change"`
+	// Approval is one that was asked for, or answered.
+	Approval *Approval `json:"approval,omitempty"`
+	// Audit is a new row of the rig's audit log.
+	Audit *AuditRow `json:"audit,omitempty"`
 }

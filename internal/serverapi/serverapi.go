@@ -83,6 +83,7 @@ type Space struct {
 	Workspace string    `json:"workspace"`
 	CreatedAt time.Time `json:"createdAt"`
 	Rigs      int       `json:"rigs" doc:"How many of its rigs are live"`
+	Mode      rig.Mode  `json:"mode,omitempty" enum:"normal,readOnly" doc:"In a readOnly space agents observe and change nothing"`
 }
 
 // Spaces lists spaces.
@@ -179,4 +180,89 @@ type Surface struct {
 	Detail  string      `json:"detail,omitempty"`
 	Fix     string      `json:"fix,omitempty"`
 	Checks  []string    `json:"checks,omitempty"`
+}
+
+// EgressAsk asks a person to admit a pattern.
+type EgressAsk struct {
+	Pattern        string `json:"pattern" minLength:"1" maxLength:"512" doc:"Egress pattern such as example.com"`
+	Reason         string `json:"reason" minLength:"1" maxLength:"1000" doc:"What it is needed for, for the person who answers"`
+	TTLSeconds     int    `json:"ttlSeconds,omitempty" minimum:"0" maximum:"604800" doc:"For how long; 0: as long as the rig lives"`
+	TimeoutSeconds int    `json:"timeoutSeconds,omitempty" minimum:"0" maximum:"3600" doc:"No answer after this long counts as denied; 0: 300"`
+}
+
+// ApprovalAnswer answers an approval.
+type ApprovalAnswer struct {
+	TTLSeconds *int   `json:"ttlSeconds,omitempty" minimum:"0" maximum:"604800" doc:"When approving egress: for how long instead of what was asked; 0: as long as the rig lives"`
+	Pattern    string `json:"pattern,omitempty" maxLength:"512" doc:"When approving egress: the pattern to admit instead"`
+	Remember   string `json:"remember,omitempty" enum:"space,agent,workspace" doc:"Write a rule with this answer for the rest of the space, the agent or the workspace (kind action)"`
+	Note       string `json:"note,omitempty" maxLength:"1000"`
+}
+
+// Approvals lists approvals, the newest first.
+type Approvals struct {
+	Approvals []rig.Approval `json:"approvals"`
+}
+
+// WorkspaceEgress is what a workspace changes in the default egress lists.
+type WorkspaceEgress struct {
+	Surfaces []SurfaceEgress `json:"surfaces"`
+}
+
+// SurfaceEgress is what a workspace changes in the default list of a surface.
+type SurfaceEgress struct {
+	Surface rig.Surface `json:"surface" enum:"terminal,browser,desktop,phone,mac"`
+	Add     []string    `json:"add,omitempty" maxItems:"256" doc:"Patterns that rigs opened from now on start with, too"`
+	Remove  []string    `json:"remove,omitempty" maxItems:"256" doc:"Patterns of the default list that they start without"`
+	// Effective is the list that results. It is not read in a request.
+	Effective []string `json:"effective,omitempty" readOnly:"true"`
+}
+
+// Take asks for control of a rig.
+type Take struct {
+	Viewer string `json:"viewer,omitempty" maxLength:"64" doc:"Names the viewer, whose event stream says viewer= too: control is given back when no such stream was there for a minute"`
+	Force  bool   `json:"force,omitempty" doc:"Take it from another person; for admins"`
+}
+
+// AuditLog is a piece of an audit log, oldest first.
+type AuditLog struct {
+	Rows []rig.AuditRow `json:"rows"`
+	More bool           `json:"more,omitempty" doc:"There are more rows after these"`
+}
+
+// AuditVerified is what checking the hash chain of a log gave.
+type AuditVerified struct {
+	OK     bool   `json:"ok"`
+	Rows   int64  `json:"rows" doc:"How many were checked"`
+	BadSeq int64  `json:"badSeq,omitempty" doc:"Number of the first row that is not as it was written, or is missing"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// Rules lists the guardrails of a workspace.
+type Rules struct {
+	Rules []rig.Rule `json:"rules"`
+}
+
+// NewRule asks for a guardrail.
+type NewRule struct {
+	Class  rig.Class  `json:"class" enum:"enclosureControl,networkEgress,processSpawn,secretAccess"`
+	Effect rig.Effect `json:"effect" enum:"allow,ask,deny"`
+	Space  string     `json:"space,omitempty" maxLength:"63"`
+	Agent  string     `json:"agent,omitempty" maxLength:"63"`
+	Mode   rig.Mode   `json:"mode,omitempty" enum:"normal,readOnly"`
+}
+
+// Membership is a principal's role in a workspace.
+type Membership struct {
+	Principal string   `json:"principal"`
+	Role      rig.Role `json:"role" enum:"viewer,member,admin,owner"`
+}
+
+// Members lists the members of a workspace.
+type Members struct {
+	Members []Membership `json:"members"`
+}
+
+// SpaceChange changes a space.
+type SpaceChange struct {
+	Mode rig.Mode `json:"mode" enum:"normal,readOnly" doc:"In a readOnly space agents observe and change nothing"`
 }
