@@ -117,7 +117,7 @@ type AuditRow struct {
 	Seq       int64         `json:"seq" doc:"1, 2, 3 … within the log"`
 	Time      time.Time     `json:"time"`
 	Principal string        `json:"principal"`
-	Kind      PrincipalKind `json:"kind" enum:"person,agent"`
+	Kind      PrincipalKind `json:"kind" enum:"person,agent,system"`
 	Action    string        `json:"action" doc:"Verb, such as exec, terminal.input, take, egress.allow"`
 	Class     Class         `json:"class,omitempty"`
 	Outcome   string        `json:"outcome" doc:"allowed; a code such as denied or controlHeld; of an end: done or a code"`

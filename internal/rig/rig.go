@@ -108,6 +108,7 @@ type PrincipalKind string
 const (
 	Person PrincipalKind = "person"
 	Agent  PrincipalKind = "agent"
+	System PrincipalKind = "system" // the server itself, in audit rows only
 )
 
 // Principal is somebody who asks for something.

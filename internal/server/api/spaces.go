@@ -52,7 +52,7 @@ func (a *API) spaceRoutes() {
 			ss, err := a.Store.Spaces(ctx, in.Workspace)
 			live := a.live(func(r *rig.Rig) string { return r.Workspace + "/" + r.Space })
 			for _, s := range ss {
-				out.Spaces = append(out.Spaces, serverapi.Space{Name: s.Name, Workspace: s.Workspace, CreatedAt: s.CreatedAt, Rigs: live[s.Workspace+"/"+s.Name]})
+				out.Spaces = append(out.Spaces, serverapi.Space{Name: s.Name, Workspace: s.Workspace, CreatedAt: s.CreatedAt, Rigs: live[s.Workspace+"/"+s.Name], Mode: s.Mode})
 			}
 			return out, err
 		})

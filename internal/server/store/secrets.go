@@ -71,17 +71,10 @@ func (s *Store) TouchToken(ctx context.Context, id string, at time.Time) error {
 // RevokeToken removes a token with the sessions and links that came from it,
 // or returns ErrNotFound.
 func (s *Store) RevokeToken(ctx context.Context, id string) error {
-	tx, err := s.db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	q := s.q.WithTx(tx)
-	n, err := q.DeleteToken(ctx, id)
-	err = errors.Join(oneRow(n, err, ErrNotFound), q.DeleteSessionsOfToken(ctx, id), q.DeleteLinksOfToken(ctx, id))
-	if err != nil {
-		return errors.Join(err, tx.Rollback())
-	}
-	return tx.Commit()
+	return s.tx(ctx, func(q *db.Queries) error {
+		n, err := q.DeleteToken(ctx, id)
+		return errors.Join(oneRow(n, err, ErrNotFound), q.DeleteSessionsOfToken(ctx, id), q.DeleteLinksOfToken(ctx, id))
+	})
 }
 
 // AddSession stores a session's hash.

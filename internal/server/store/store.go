@@ -147,16 +147,32 @@ func (s *Store) AddWorkspace(ctx context.Context, name string, at time.Time) err
 	return oneRow(n, err, ErrExists)
 }
 
-// DeleteWorkspace forgets a workspace and its spaces, or returns ErrNotFound.
+// DeleteWorkspace forgets a workspace with its spaces, members and guardrails, or
+// returns ErrNotFound. None of it may be waiting for the next one of that name.
 func (s *Store) DeleteWorkspace(ctx context.Context, name string) error {
-	n, err := s.q.DeleteWorkspace(ctx, name)
-	return oneRow(n, err, ErrNotFound)
+	return s.tx(ctx, func(q *db.Queries) error {
+		n, err := q.DeleteWorkspace(ctx, name)
+		return errors.Join(oneRow(n, err, ErrNotFound), q.DeleteMembersOf(ctx, name), q.DeleteRulesOf(ctx, name))
+	})
+}
+
+// tx runs f in a transaction, which ends with nothing done if f fails.
+func (s *Store) tx(ctx context.Context, f func(*db.Queries) error) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := f(db.New(writes{tx})); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return explain(tx.Commit())
 }
 
 // Space is a space's row.
 type Space struct {
 	Workspace, Name string
 	CreatedAt       time.Time
+	Mode            rig.Mode
 }
 
 // Spaces lists a workspace's spaces by name.
@@ -167,7 +183,7 @@ func (s *Store) Spaces(ctx context.Context, workspace string) ([]Space, error) {
 	}
 	out := make([]Space, len(rows))
 	for i, r := range rows {
-		out[i] = Space{r.Workspace, r.Name, fromMillis(r.CreatedAt)}
+		out[i] = Space{r.Workspace, r.Name, fromMillis(r.CreatedAt), rig.Mode(r.Mode)}
 	}
 	return out, nil
 }
@@ -184,10 +200,12 @@ func (s *Store) AddSpace(ctx context.Context, workspace, name string, at time.Ti
 	return oneRow(n, err, ErrExists)
 }
 
-// DeleteSpace forgets a space, or returns ErrNotFound.
+// DeleteSpace forgets a space with its guardrails, or returns ErrNotFound.
 func (s *Store) DeleteSpace(ctx context.Context, workspace, name string) error {
-	n, err := s.q.DeleteSpace(ctx, db.DeleteSpaceParams{Workspace: workspace, Name: name})
-	return oneRow(n, err, ErrNotFound)
+	return s.tx(ctx, func(q *db.Queries) error {
+		n, err := q.DeleteSpace(ctx, db.DeleteSpaceParams{Workspace: workspace, Name: name})
+		return errors.Join(oneRow(n, err, ErrNotFound), q.DeleteRulesOfSpace(ctx, db.DeleteRulesOfSpaceParams{Workspace: workspace, Space: name}))
+	})
 }
 
 func oneRow(n int64, err, none error) error {

@@ -306,7 +306,7 @@ func (q *Queries) InsertWorkspace(ctx context.Context, arg InsertWorkspaceParams
 }
 
 const listSpaces = `-- name: ListSpaces :many
-SELECT workspace, name, created_at FROM spaces WHERE workspace = ? ORDER BY name
+SELECT workspace, name, created_at, mode FROM spaces WHERE workspace = ? ORDER BY name
 `
 
 func (q *Queries) ListSpaces(ctx context.Context, workspace string) ([]Space, error) {
@@ -318,7 +318,12 @@ func (q *Queries) ListSpaces(ctx context.Context, workspace string) ([]Space, er
 	items := []Space{}
 	for rows.Next() {
 		var i Space
-		if err := rows.Scan(&i.Workspace, &i.Name, &i.CreatedAt); err != nil {
+		if err := rows.Scan(
+			&i.Workspace,
+			&i.Name,
+			&i.CreatedAt,
+			&i.Mode,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

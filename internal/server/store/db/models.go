@@ -4,6 +4,55 @@
 
 package db
 
+type AuditHead struct {
+	Log      string
+	FirstSeq int64
+	Anchor   []byte
+	LastSeq  int64
+	LastHash []byte
+	BrokenAt int64
+	Mac      []byte
+}
+
+type AuditRow struct {
+	Log       string
+	Seq       int64
+	Time      int64
+	Principal string
+	Kind      string
+	Action    string
+	Class     string
+	Outcome   string
+	Ref       int64
+	Detail    string
+	Hash      []byte
+}
+
+type AuditSeal struct {
+	KeyID   string
+	Commits int64
+	Sum     []byte
+	Mac     []byte
+}
+
+type Member struct {
+	Workspace string
+	Principal string
+	Role      string
+}
+
+type Rule struct {
+	ID        string
+	Workspace string
+	Class     string
+	Effect    string
+	Space     string
+	Agent     string
+	Mode      string
+	CreatedAt int64
+	CreatedBy string
+}
+
 type Session struct {
 	Hash      []byte
 	Name      string
@@ -25,6 +74,7 @@ type Space struct {
 	Workspace string
 	Name      string
 	CreatedAt int64
+	Mode      string
 }
 
 type Token struct {
