@@ -47,11 +47,11 @@ func (k *keeper) handler() http.Handler {
 	handle("PUT /v1/files", k.servePutFiles)
 	handle("GET /v1/stat", k.serveStat)
 	handle("GET /v1/egress", func(w http.ResponseWriter, _ *http.Request) error {
-		wire.WriteJSON(w, keeperapi.EgressRules{Patterns: k.gate.Patterns()})
+		wire.WriteJSON(w, k.egressRules())
 		return nil
 	})
-	handle("POST /v1/egress/allow", func(w http.ResponseWriter, r *http.Request) error { return k.serveChange(w, r, k.gate.Allow) })
-	handle("POST /v1/egress/deny", func(w http.ResponseWriter, r *http.Request) error { return k.serveChange(w, r, k.gate.Deny) })
+	handle("POST /v1/egress/allow", func(w http.ResponseWriter, r *http.Request) error { return k.serveChange(w, r, k.allow) })
+	handle("POST /v1/egress/deny", func(w http.ResponseWriter, r *http.Request) error { return k.serveChange(w, r, k.deny) })
 	handle("GET /v1/egress/log", k.serveEgressLog)
 	handle("POST /v1/park", func(w http.ResponseWriter, r *http.Request) error { return none(w, k.park(r.Context())) })
 	handle("POST /v1/wake", func(w http.ResponseWriter, r *http.Request) error {
@@ -120,18 +120,54 @@ func (k *keeper) serveClose(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-func (k *keeper) serveChange(w http.ResponseWriter, r *http.Request, change func(string) error) error {
+func (k *keeper) serveChange(w http.ResponseWriter, r *http.Request, change func(keeperapi.EgressChange) error) error {
 	var c keeperapi.EgressChange
 	if err := readBody(w, r, guestapi.MaxJSON, &c); err != nil {
 		return err
 	}
-	if err := change(c.Pattern); err != nil {
+	if err := change(c); err != nil {
 		return err
 	}
-	rules := k.gate.Patterns()
-	k.hub.publish(keeperapi.Event{Type: "rules", Rules: rules})
-	wire.WriteJSON(w, keeperapi.EgressRules{Patterns: rules})
+	k.tellRules()
+	wire.WriteJSON(w, k.egressRules())
 	return nil
+}
+
+// maxTTL is the longest admission with an end: one for longer has none.
+const maxTTL = 7 * 24 * time.Hour
+
+func (k *keeper) allow(c keeperapi.EgressChange) error {
+	if c.TTLSeconds < 0 || c.TTLSeconds > int(maxTTL/time.Second) {
+		return rig.FieldErrorf("ttlSeconds", "ttlSeconds %d: it must be from 1 to %d, or 0 for as long as the rig lives", c.TTLSeconds, int(maxTTL/time.Second))
+	}
+	var until time.Time
+	if c.TTLSeconds > 0 {
+		until = time.Now().Add(time.Duration(c.TTLSeconds) * time.Second)
+	}
+	return k.gate.Allow(c.Pattern, until)
+}
+
+func (k *keeper) deny(c keeperapi.EgressChange) error {
+	if c.TTLSeconds != 0 {
+		return rig.FieldErrorf("ttlSeconds", "ttlSeconds %d: only an admission can have an end: leave it away", c.TTLSeconds)
+	}
+	return k.gate.Deny(c.Pattern)
+}
+
+func (k *keeper) egressRules() keeperapi.EgressRules {
+	rules := keeperapi.EgressRules{Patterns: []string{}, Entries: k.gate.Entries()}
+	for _, e := range rules.Entries {
+		rules.Patterns = append(rules.Patterns, e.Pattern)
+	}
+	return rules
+}
+
+// tellRules publishes the list as it is now. The last one to be published is the
+// last one there was.
+func (k *keeper) tellRules() {
+	k.rules.Lock()
+	defer k.rules.Unlock()
+	k.hub.publish(keeperapi.Event{Type: "rules", Rules: k.gate.Patterns()})
 }
 
 func (k *keeper) serveEgressLog(w http.ResponseWriter, r *http.Request) error {

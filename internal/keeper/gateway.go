@@ -7,6 +7,6 @@ import (
 	"rigs/internal/rig"
 )
 
-func newGate(cfg keeperapi.Config, events func(rig.EgressEvent)) (gateway, error) {
-	return gate.New(gate.Config{Patterns: cfg.Egress, Events: events, MTU: vm.MTU})
+func newGate(cfg keeperapi.Config, events func(rig.EgressEvent), ended func()) (gateway, error) {
+	return gate.New(gate.Config{Patterns: cfg.Egress, Events: events, Ended: ended, MTU: vm.MTU})
 }

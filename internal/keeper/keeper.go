@@ -22,9 +22,11 @@ import (
 // gateway is the gate as the keeper uses it.
 type gateway interface {
 	Serve(ctx context.Context, conn net.Conn) error
-	Allow(pattern string) error
+	Expire(ctx context.Context)
+	Allow(pattern string, until time.Time) error
 	Deny(pattern string) error
 	Patterns() []string
+	Entries() []keeperapi.EgressEntry
 	Dropped() map[string]uint64
 }
 
@@ -36,6 +38,7 @@ type keeper struct {
 	identity identity
 	egress   egressLog
 	hub      hub
+	rules    sync.Mutex // held from reading the gate's list until it is published
 
 	attached chan struct{}   // closed when the server's event stream has begun
 	attach1  sync.Once       //
@@ -75,7 +78,7 @@ func serveRig(ctx context.Context, cfg keeperapi.Config, log *slog.Logger) error
 	if err != nil {
 		return err
 	}
-	if k.gate, err = newGate(cfg, k.egressEvent); err != nil {
+	if k.gate, err = newGate(cfg, k.egressEvent, k.tellRules); err != nil {
 		l.Close()
 		return err
 	}
@@ -93,6 +96,7 @@ func serveRig(ctx context.Context, cfg keeperapi.Config, log *slog.Logger) error
 		k.run(bootCtx)
 	})
 	owned.Go(func() { k.awaitServer(ctx) })
+	owned.Go(func() { k.gate.Expire(ctx) })
 	owned.Go(func() {
 		if waitDeadline(ctx, cfg.Deadline) == nil {
 			k.end(rig.TTLExpired)
@@ -303,6 +307,8 @@ func (k *keeper) egressEvent(e rig.EgressEvent) {
 
 // watch subscribes to events; the first ones say how things stand.
 func (k *keeper) watch() (<-chan keeperapi.Event, func()) {
+	k.rules.Lock() // no change may fall between the list and the subscription
+	defer k.rules.Unlock()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	first := []keeperapi.Event{k.phaseEvent(), {Type: "rules", Rules: k.gate.Patterns()}}

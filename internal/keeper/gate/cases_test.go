@@ -168,7 +168,7 @@ func TestListChangesWhileRunning(t *testing.T) {
 	kept := p.mustConnect("keep.test", 7)
 	at := p.lookup("late.test").String() + ":7"
 	p.mustRefuse(at)
-	if err := p.gate.Allow("late.test:7"); err != nil {
+	if err := p.gate.Allow("late.test:7", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	late, err := p.dial(at) // without another lookup
@@ -190,7 +190,7 @@ func TestListChangesWhileRunning(t *testing.T) {
 
 	// What another pattern still admits stays.
 	for _, pattern := range []string{"a.wide.test:7", "*.wide.test:7"} {
-		if err := p.gate.Allow(pattern); err != nil {
+		if err := p.gate.Allow(pattern, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -207,7 +207,7 @@ func TestListChangesWhileRunning(t *testing.T) {
 	if err := p.gate.Deny("a.wide.test:7"); rig.CodeOf(err) != rig.CodeNotFound {
 		t.Errorf("removing twice: %v", err)
 	}
-	if err := p.gate.Allow("*"); rig.CodeOf(err) != rig.CodeInvalidRequest {
+	if err := p.gate.Allow("*", time.Time{}); rig.CodeOf(err) != rig.CodeInvalidRequest {
 		t.Errorf("admitting everything: %v", err)
 	}
 	if got := p.gate.Patterns(); len(got) != 1 || got[0] != "keep.test:7" {

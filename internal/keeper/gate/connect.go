@@ -153,6 +153,8 @@ func closedVerdict(ctx context.Context, otherwise verdict) verdict {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errRemoved):
 		return deny(ReasonRemoved)
+	case errors.Is(cause, errExpired):
+		return deny(ReasonExpired)
 	case errors.Is(cause, errIdle):
 		return verdict{allow: true, reason: ReasonIdle}
 	}

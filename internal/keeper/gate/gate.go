@@ -39,6 +39,10 @@ type Config struct {
 	// be counted together, nothing else. nil: no log.
 	Events func(rig.EgressEvent)
 
+	// Ended is called after admissions have ended by themselves, from Expire's
+	// goroutine. nil: nobody wants to know.
+	Ended func()
+
 	MTU    int // 0: MaxMTU
 	Limits Limits
 }
@@ -85,7 +89,10 @@ type Gate struct {
 
 	mu    sync.Mutex // orders changes of the policy against new connections
 	list  policy.List
+	ends  map[string]time.Time // of the patterns that have one, by spelling
 	conns map[*connection]struct{}
+
+	look chan struct{} // wakes Expire; holds one token
 }
 
 // New makes a gate. The error is a *rig.Problem about a pattern or the MTU.
@@ -109,8 +116,14 @@ func New(cfg Config) (*Gate, error) {
 	if cfg.Events == nil {
 		cfg.Events = func(rig.EgressEvent) {}
 	}
+	if cfg.Ended == nil {
+		cfg.Ended = func() {}
+	}
 	cfg.Limits = cfg.Limits.withDefaults()
-	g := &Gate{cfg: cfg, names: newNames(cfg.Limits.Names), dropped: map[string]*atomic.Uint64{}, list: list, conns: map[*connection]struct{}{}}
+	g := &Gate{
+		cfg: cfg, names: newNames(cfg.Limits.Names), dropped: map[string]*atomic.Uint64{}, list: list,
+		ends: map[string]time.Time{}, conns: map[*connection]struct{}{}, look: make(chan struct{}, 1),
+	}
 	for _, kind := range dropKinds {
 		g.dropped[kind] = new(atomic.Uint64)
 	}
@@ -119,10 +132,16 @@ func New(cfg Config) (*Gate, error) {
 
 // Allow adds a pattern. It holds for the next connection; names that were looked
 // up before need not be looked up again. Adding one that is there is no error.
-func (g *Gate) Allow(pattern string) error {
+//
+// An admission with an end (until is not zero) is denied by itself then, see
+// Expire. Admitting a pattern again replaces the end that it had.
+func (g *Gate) Allow(pattern string, until time.Time) error {
 	p, err := policy.Parse(pattern)
 	if err != nil {
 		return err
+	}
+	if !until.IsZero() && over(until, time.Now()) {
+		return rig.Errorf(rig.CodeInvalidRequest, "egress pattern %q not added: its end has passed: name a later one", p)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -131,6 +150,11 @@ func (g *Gate) Allow(pattern string) error {
 		return err
 	}
 	g.list = list
+	delete(g.ends, p.String())
+	if !until.IsZero() {
+		g.ends[p.String()] = until
+		g.wakeExpire()
+	}
 	return nil
 }
 
@@ -150,17 +174,25 @@ func (g *Gate) Deny(pattern string) error {
 		return rig.Errorf(rig.CodeNotFound, "egress pattern %q not removed: it is not on the list: the list shows the exact spelling", p)
 	}
 	g.list = list
-	var removed []*connection
-	for c := range g.conns {
-		if !judge(c.flow, list).allow {
-			removed = append(removed, c)
-		}
-	}
+	delete(g.ends, p.String())
+	removed := g.unadmitted()
 	g.mu.Unlock()
 	for _, c := range removed {
 		c.close(errRemoved)
 	}
 	return nil
+}
+
+// unadmitted returns the open connections that the list no longer admits. g.mu is
+// held.
+func (g *Gate) unadmitted() []*connection {
+	var out []*connection
+	for c := range g.conns {
+		if !judge(c.flow, g.list).allow {
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
 // begin takes a new connection in, if the policy and the limits admit it. Taking
@@ -171,7 +203,7 @@ func (g *Gate) begin(c *connection) verdict {
 	if len(g.conns) >= g.cfg.Limits.Connections {
 		return deny(ReasonTooMany)
 	}
-	v := judge(c.flow, g.list)
+	v := judge(c.flow, g.current())
 	if v.allow {
 		g.conns[c] = struct{}{}
 	}
@@ -183,7 +215,7 @@ func (g *Gate) learn(c *connection, add func(*flow)) verdict {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	add(&c.flow)
-	return judge(c.flow, g.list)
+	return judge(c.flow, g.current())
 }
 
 // end forgets a connection.
@@ -226,7 +258,7 @@ func (g *Gate) Dropped() map[string]uint64 {
 func (g *Gate) rules() policy.List {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.list
+	return g.current()
 }
 
 // ownAddress reports whether a is an address of this machine, on which services

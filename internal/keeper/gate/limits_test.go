@@ -127,7 +127,7 @@ func TestFloodsAreBounded(t *testing.T) {
 	p.resume()
 	c.SetDeadline(time.Now().Add(deadline))
 	roundTrip(t, c, "still here")
-	if err := p.gate.Allow("x.test"); err != nil {
+	if err := p.gate.Allow("x.test", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	if after := heap(); after > before+24<<20 {
@@ -207,7 +207,7 @@ func TestStreamThatIsNotRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := g.Allow("other.test"); err != nil {
+	if err := g.Allow("other.test", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := g.Deny("good.test"); err != nil {

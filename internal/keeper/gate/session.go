@@ -28,6 +28,7 @@ import (
 // Why connections are closed from this side.
 var (
 	errRemoved = errors.New("its pattern was removed")
+	errExpired = errors.New("its admission has ended")
 	errIdle    = errors.New("nothing moved for long")
 	errEnded   = errors.New("the guest's network ended")
 )

@@ -28,6 +28,7 @@ const (
 	ReasonHTTPHost        = "httpHost"        // on port 80: no plain HTTP request, or one for another host
 	ReasonProtocol        = "protocol"        // neither TCP nor a lookup: UDP, QUIC, ICMP, IPv6 and the like
 	ReasonRemoved         = "removed"         // open when its pattern was removed
+	ReasonExpired         = "expired"         // open when its admission ended by itself
 	ReasonBadName         = "badName"         // a lookup of something that is not a name
 
 	// A limit was reached.
