@@ -99,8 +99,8 @@ type question struct {
 }
 
 type watcher struct {
-	by     rig.Principal
-	filter feed.Filter
+	by        rig.Principal
+	workspace string // "": all
 }
 
 // New returns a desk without questions.
@@ -113,19 +113,10 @@ func New(f *feed.Feed, now func() time.Time, log *slog.Logger) *Desk {
 // the desk is used.
 func (d *Desk) Handle(kind string, f Effect) { d.effects[kind] = f }
 
-// Answerers sets who may answer the questions of a workspace, of the people; nil:
-// all of them. It is called before the desk is used.
+// Answerers sets which people Attended counts in a workspace; nil: all of them.
+// Whether somebody who answers may is decided before Answer. It is called before
+// the desk is used.
 func (d *Desk) Answerers(may func(p rig.Principal, workspace string) bool) { d.may = may }
-
-func (d *Desk) mayAnswer(p rig.Principal, workspace string) error {
-	switch {
-	case p.Kind != rig.Person:
-		return rig.Errorf(rig.CodeForbidden, "%s is an agent, and only people answer approvals", p.Name)
-	case d.may != nil && !d.may(p, workspace):
-		return rig.Errorf(rig.CodeForbidden, "%s may not answer approvals in workspace %s: its members may", p.Name, workspace)
-	}
-	return nil
-}
 
 // clean makes a string of the asker's fit to be shown: bounded, valid, and
 // without characters that a screen would act on.
@@ -350,10 +341,9 @@ func (d *Desk) Answer(ctx context.Context, id string, by rig.Principal, approve 
 
 // claim reserves a question for one answer. It is called with the lock held.
 func (d *Desk) claim(q *question, by rig.Principal, approve bool, ans serverapi.ApprovalAnswer) error {
-	if err := d.mayAnswer(by, q.a.Workspace); err != nil {
-		return err
-	}
 	switch {
+	case by.Kind != rig.Person:
+		return rig.Errorf(rig.CodeForbidden, "%s is an agent, and only people answer approvals", by.Name)
 	case q.claimed:
 		return rig.Errorf(rig.CodeConflict, "approval %s is being answered by somebody else", q.a.ID)
 	case q.a.State == rig.Approved || q.a.State == rig.Denied:
@@ -422,10 +412,10 @@ func (d *Desk) List(f Filter) []rig.Approval {
 	return out
 }
 
-// Watch notes that p sees the events that f selects, until the returned
-// function is called.
-func (d *Desk) Watch(p rig.Principal, f feed.Filter) (stop func()) {
-	w := &watcher{p, f}
+// Watch notes that p sees the events of a workspace, or of all of them (""),
+// until the returned function is called.
+func (d *Desk) Watch(p rig.Principal, workspace string) (stop func()) {
+	w := &watcher{p, workspace}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.watchers[w] = struct{}{}
@@ -436,16 +426,16 @@ func (d *Desk) Watch(p rig.Principal, f feed.Filter) (stop func()) {
 	}
 }
 
-// Attended reports whether somebody is there who sees a question about a's
-// workspace, space and rig and may answer it.
-func (d *Desk) Attended(a rig.Approval) bool {
+// Attended reports whether a person is there who sees the events of a workspace
+// and may answer its questions.
+func (d *Desk) Attended(workspace string) bool {
 	d.mu.Lock()
 	var here []rig.Principal
 	for w := range d.watchers {
-		if w.filter.Admits(a.Workspace, a.Space, a.RigID) {
+		if w.by.Kind == rig.Person && (w.workspace == "" || w.workspace == workspace) {
 			here = append(here, w.by)
 		}
 	}
 	d.mu.Unlock() // who may answer is a question to others
-	return slices.ContainsFunc(here, func(p rig.Principal) bool { return d.mayAnswer(p, a.Workspace) == nil })
+	return slices.ContainsFunc(here, func(p rig.Principal) bool { return d.may == nil || d.may(p, workspace) })
 }
