@@ -108,7 +108,7 @@ func New(cfg Config) (*Gate, error) {
 		return nil, rig.Errorf(rig.CodeInvalidRequest, "gate not made: an MTU of %d: it must be from 576 to %d", cfg.MTU, MaxMTU)
 	}
 	if cfg.Resolver == nil {
-		cfg.Resolver = net.DefaultResolver
+		cfg.Resolver = hostResolver{}
 	}
 	if cfg.Dial == nil {
 		cfg.Dial = (&net.Dialer{}).DialContext
