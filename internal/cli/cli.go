@@ -5,9 +5,9 @@
 // everything else on standard error; errors as "rigs: what failed: why: what
 // helps", or as an RFC 9457 problem where --json was given.
 //
-// What a guest says (names, errors, hosts it asked for) is data: outside shell
-// and the output of exec and run, its control sequences are escaped before they
-// reach the user's terminal (see plain), and trees that are copied out of a rig
+// What a guest says (names, errors, output of its commands) is data: outside shell
+// and commands with a terminal of their own (-t), its control sequences do not
+// reach the user's terminal (see plain and guest), and trees that are copied out of a rig
 // go through package transfer.
 package cli
 

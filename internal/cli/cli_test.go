@@ -33,7 +33,7 @@ func run(t *testing.T, args ...string) (status int, stdout, stderr string) {
 func TestWrongUsageIsStatus2WithAHint(t *testing.T) {
 	for _, line := range []string{
 		"opne", "ls --bogus", "ls extra", "open", "open tent", "open terminal extra", "open terminal --ttl 1.5s", "open terminal --memory x",
-		"exec", "exec abc", "exec abc -x -- true", "exec abc --shell a b", "exec abc -e =x true", "exec --open abc true", "exec --ttl 1h abc true", "shell abc --allow x.test", "run", "run --timeout -1s true",
+		"exec", "exec abc", "exec abc -x -- true", "exec abc --shell a b", "exec abc -e =x true", "exec --open abc true", "exec --ttl 1h abc true", "exec --fenced -t abc true", "shell abc --allow x.test", "run", "run --timeout -1s true",
 		"shell", "shell abc", "cp a", "cp a b", "cp abc:a def:b", "egress", "egress abc bogus", "egress abc allow", "egress abc ls x", "egress abc ls --follow",
 		"image bogus", "image build", "template make tent", "token bogus", "token create", "token create x --kind robot", "close", "close abc --all",
 		"help bogus", "completion bogus",

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -16,7 +17,7 @@ import (
 )
 
 func (a *app) egressCmd() *cobra.Command {
-	var asJSON, follow bool
+	var asJSON, follow, fenced bool
 	verbs := []string{"ls", "allow", "deny", "log"}
 	cmd := &cobra.Command{
 		Use: "egress RIG [ls | allow HOST... | deny HOST... | log]", Short: "See and change what a rig can reach",
@@ -32,7 +33,7 @@ optionally with a port (example.com:8443).`,
   rigs egress demo/terminal log --follow`,
 		Args:              args(1, -1, "RIG"),
 		ValidArgsFunction: a.completeRig(false, verbs...),
-		RunE: func(cmd *cobra.Command, words []string) error {
+		RunE: func(cmd *cobra.Command, words []string) (err error) {
 			ref, verb, hosts := words[0], "ls", []string(nil)
 			if len(words) > 1 {
 				verb, hosts = words[1], words[2:]
@@ -63,12 +64,20 @@ optionally with a port (example.com:8443).`,
 			case "deny":
 				return a.changeEgress(ctx, ref, hosts, asJSON, c.Deny)
 			case "log":
-				return a.egressLog(ctx, c, ref, asJSON, follow)
+				if !fenced {
+					return a.egressLog(ctx, c, ref, asJSON, follow)
+				}
+				w := guest(a.out, "egress log of "+ref, true) // the names in it are the guest's
+				defer func() { err = errors.Join(err, w.Close()) }()
+				b := *a
+				b.out = w
+				return b.egressLog(ctx, c, ref, asJSON, follow)
 			}
 			return usagef("unknown command %q for 'rigs egress': it is one of %s", verb, strings.Join(verbs, ", "))
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON; for log, one event a line")
+	fencedFlag(cmd.Flags(), &fenced)
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "with log: go on with what comes")
 	return cmd
 }

@@ -30,6 +30,7 @@ type commandFlags struct {
 	env     []string
 	timeout time.Duration
 	shell   bool
+	fenced  bool
 }
 
 func (c *commandFlags) register(f *pflag.FlagSet) {
@@ -39,12 +40,16 @@ func (c *commandFlags) register(f *pflag.FlagSet) {
 	f.StringArrayVarP(&c.env, "env", "e", nil, "NAME=VALUE, or NAME to pass this host's value (repeatable)")
 	f.DurationVar(&c.timeout, "timeout", 0, "end the command after this long")
 	f.BoolVar(&c.shell, "shell", false, "CMD is one line for /bin/sh")
+	fencedFlag(f, &c.fenced)
 }
 
 func (c *commandFlags) request(argv []string, stdin bool) (client.ExecRequest, error) {
 	r := client.ExecRequest{Root: c.root, Cwd: c.cwd, TTY: c.tty, Stdin: stdin, TimeoutSeconds: c.timeout.Seconds()}
 	if c.timeout < 0 {
 		return r, usagef("--timeout %v: give a positive duration, such as 90s", c.timeout)
+	}
+	if c.fenced && c.tty {
+		return r, usagef("--fenced and --tty: what a terminal program draws cannot be fenced: leave one out")
 	}
 	switch {
 	case !c.shell:
@@ -70,8 +75,9 @@ func (c *commandFlags) request(argv []string, stdin bool) (client.ExecRequest, e
 }
 
 // command runs argv in the rig ref with this process's streams and returns its
-// status as an exitStatus, nil for 0. Signals that come in are passed on.
-func (a *app) command(ctx context.Context, c *client.Client, ref string, req client.ExecRequest) error {
+// status as an exitStatus, nil for 0. Signals that come in are passed on. Only a
+// command with a terminal of its own reaches the user's with control sequences.
+func (a *app) command(ctx context.Context, c *client.Client, ref string, req client.ExecRequest, fenced bool) (err error) {
 	// The context that Main made ends with the first signal; here that signal is
 	// the command's, and only a command that does not end is given up.
 	outer := ctx
@@ -85,7 +91,11 @@ func (a *app) command(ctx context.Context, c *client.Client, ref string, req cli
 	if req.Stdin {
 		sio.Stdin = a.in
 	}
-	if req.TTY {
+	if !req.TTY {
+		stdout, stderr := guest(a.out, "standard output of a command in "+ref, fenced), guest(a.err, "standard error of a command in "+ref, fenced)
+		sio.Stdout, sio.Stderr = stdout, stderr
+		defer func() { err = errors.Join(err, stdout.Close(), stderr.Close()) }()
+	} else {
 		t, err := a.openTerm(ctx, req.Stdin)
 		if err != nil {
 			return err
@@ -179,8 +189,9 @@ func (a *app) execCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "exec RIG [flags] -- CMD...", Short: "Run a command in a rig",
 		Long: `Runs a command in a rig and exits with its status. Its output comes as it is written,
-standard output and standard error apart. A signal to this process is passed on to the
-command; a second one gives it up.`,
+standard output and standard error apart; on a terminal without the control sequences in
+it, unless the command has a terminal of its own (-t). A signal to this process is passed
+on to the command; a second one gives it up.`,
 		Example: `  rigs exec demo/terminal -- git clone https://github.com/git/git
   rigs exec demo/terminal --shell 'make 2>&1 | tail'
   tar c . | rigs exec demo/terminal -i -- tar x
@@ -210,7 +221,7 @@ command; a second one gives it up.`,
 			if err != nil {
 				return err
 			}
-			return a.command(cmd.Context(), c, id, req)
+			return a.command(cmd.Context(), c, id, req, cf.fenced)
 		},
 	}
 	f := cmd.Flags()
@@ -292,7 +303,7 @@ whatever happens; an interruption is passed on to the command first.`,
 					}
 				}()
 			}
-			return a.command(ctx, c, r.ID, req)
+			return a.command(ctx, c, r.ID, req, cf.fenced)
 		},
 	}
 	f := cmd.Flags()
