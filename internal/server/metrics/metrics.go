@@ -24,6 +24,9 @@ type Metrics struct {
 	openTime *prometheus.HistogramVec
 	httpTime *prometheus.HistogramVec
 	swept    prometheus.Counter
+	egress   egress
+	// Dropped counts frames that gates dropped.
+	Dropped Dropped
 }
 
 // New returns metrics whose gauge of rigs by phase is read from phases.
@@ -37,8 +40,10 @@ func New(phases func() map[rig.Phase]int) *Metrics {
 			Buckets: []float64{.1, .2, .3, .5, .75, 1, 1.5, 2, 3, 5, 10, 20, 40, 80}}, []string{"surface", "boot"}),
 		httpTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "rigs_http_request_seconds", Help: "HTTP requests, streams until they end.",
 			Buckets: []float64{.001, .005, .01, .05, .1, .5, 1, 5, 30, 300}}, []string{"method", "route", "status"}),
-		swept: prometheus.NewCounter(prometheus.CounterOpts{Name: "rigs_swept_processes_total", Help: "Processes of an earlier server that were ended at the start."}),
+		swept:  prometheus.NewCounter(prometheus.CounterOpts{Name: "rigs_swept_processes_total", Help: "Processes of an earlier server that were ended at the start."}),
+		egress: newEgress(),
 	}
+	m.registry.MustRegister(m.egress.connections, m.egress.bytes, m.egress.lines, &m.Dropped)
 	m.registry.MustRegister(m.opens, m.failures, m.closes, m.openTime, m.httpTime, m.swept, phaseGauge{phases},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
