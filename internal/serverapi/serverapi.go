@@ -46,6 +46,9 @@ type NewToken struct {
 	Name       string            `json:"name" minLength:"1" maxLength:"63" doc:"Name of the principal that bears it"`
 	Kind       rig.PrincipalKind `json:"kind" enum:"person,agent"`
 	TTLSeconds int64             `json:"ttlSeconds,omitempty" minimum:"1" maximum:"315360000" doc:"It is refused after this long; 0: never"`
+	// Role and Workspace limit the principal, whose every token they are of.
+	Role      rig.Role `json:"role,omitempty" enum:"viewer,member,admin,owner" doc:"What the principal may do; default: a person everything, an agent what a member may"`
+	Workspace string   `json:"workspace,omitempty" maxLength:"63" doc:"The only workspace that it may do it in; default: all"`
 }
 
 // CreatedToken is a token with its secret, which is shown this once.
@@ -235,6 +238,10 @@ type AuditVerified struct {
 	Rows   int64  `json:"rows" doc:"How many were checked"`
 	BadSeq int64  `json:"badSeq,omitempty" doc:"Number of the first row that is not as it was written, or is missing"`
 	Detail string `json:"detail,omitempty"`
+	// LastSeq and LastHash, kept elsewhere, tell later that the log was not put back
+	// to an older state.
+	LastSeq  int64  `json:"lastSeq,omitempty" doc:"Number of the last row"`
+	LastHash string `json:"lastHash,omitempty" doc:"Its hash"`
 }
 
 // Rules lists the guardrails of a workspace.

@@ -10,7 +10,7 @@ import (
 )
 
 const auditHead = `-- name: AuditHead :one
-SELECT log, first_seq, anchor, last_seq, last_hash, broken_at, mac FROM audit_heads WHERE log = ?
+SELECT log, first_seq, anchor, last_seq, last_hash, broken_at, key_id, mac FROM audit_heads WHERE log = ?
 `
 
 func (q *Queries) AuditHead(ctx context.Context, log string) (AuditHead, error) {
@@ -23,13 +23,14 @@ func (q *Queries) AuditHead(ctx context.Context, log string) (AuditHead, error) 
 		&i.LastSeq,
 		&i.LastHash,
 		&i.BrokenAt,
+		&i.KeyID,
 		&i.Mac,
 	)
 	return i, err
 }
 
 const auditHeads = `-- name: AuditHeads :many
-SELECT log, first_seq, anchor, last_seq, last_hash, broken_at, mac FROM audit_heads ORDER BY log
+SELECT log, first_seq, anchor, last_seq, last_hash, broken_at, key_id, mac FROM audit_heads ORDER BY log
 `
 
 func (q *Queries) AuditHeads(ctx context.Context) ([]AuditHead, error) {
@@ -48,6 +49,7 @@ func (q *Queries) AuditHeads(ctx context.Context) ([]AuditHead, error) {
 			&i.LastSeq,
 			&i.LastHash,
 			&i.BrokenAt,
+			&i.KeyID,
 			&i.Mac,
 		); err != nil {
 			return nil, err
@@ -61,24 +63,6 @@ func (q *Queries) AuditHeads(ctx context.Context) ([]AuditHead, error) {
 		return nil, err
 	}
 	return items, nil
-}
-
-const auditRowBounds = `-- name: AuditRowBounds :one
-SELECT count(*) AS n, CAST(coalesce(min(seq), 0) AS INTEGER) AS low, CAST(coalesce(max(seq), 0) AS INTEGER) AS high
-FROM audit_rows WHERE log = ?
-`
-
-type AuditRowBoundsRow struct {
-	N    int64
-	Low  int64
-	High int64
-}
-
-func (q *Queries) AuditRowBounds(ctx context.Context, log string) (AuditRowBoundsRow, error) {
-	row := q.db.QueryRowContext(ctx, auditRowBounds, log)
-	var i AuditRowBoundsRow
-	err := row.Scan(&i.N, &i.Low, &i.High)
-	return i, err
 }
 
 const auditRows = `-- name: AuditRows :many
@@ -221,10 +205,11 @@ func (q *Queries) LastAuditRow(ctx context.Context, log string) (LastAuditRowRow
 }
 
 const putAuditHead = `-- name: PutAuditHead :exec
-INSERT INTO audit_heads (log, first_seq, anchor, last_seq, last_hash, broken_at, mac) VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT INTO audit_heads (log, first_seq, anchor, last_seq, last_hash, broken_at, key_id, mac) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (log) DO UPDATE SET
     first_seq = excluded.first_seq, anchor = excluded.anchor, last_seq = excluded.last_seq,
-    last_hash = excluded.last_hash, broken_at = excluded.broken_at, mac = excluded.mac
+    last_hash = excluded.last_hash, broken_at = excluded.broken_at,
+    key_id = excluded.key_id, mac = excluded.mac
 `
 
 type PutAuditHeadParams struct {
@@ -234,6 +219,7 @@ type PutAuditHeadParams struct {
 	LastSeq  int64
 	LastHash []byte
 	BrokenAt int64
+	KeyID    string
 	Mac      []byte
 }
 
@@ -245,6 +231,7 @@ func (q *Queries) PutAuditHead(ctx context.Context, arg PutAuditHeadParams) erro
 		arg.LastSeq,
 		arg.LastHash,
 		arg.BrokenAt,
+		arg.KeyID,
 		arg.Mac,
 	)
 	return err

@@ -11,6 +11,7 @@ type AuditHead struct {
 	LastSeq  int64
 	LastHash []byte
 	BrokenAt int64
+	KeyID    string
 	Mac      []byte
 }
 
