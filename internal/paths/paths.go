@@ -102,6 +102,10 @@ func (l Layout) ID() string { return filepath.Join(l.data, "id") }
 // Database is the SQLite database.
 func (l Layout) Database() string { return filepath.Join(l.data, "rigs.db") }
 
+// AuditKey is the key of the audit logs. It is not in the database, so that who
+// has a copy of that cannot make rows.
+func (l Layout) AuditKey() string { return filepath.Join(l.data, "audit.key") }
+
 // ServerSocket is where the server listens for its owner.
 func (l Layout) ServerSocket() string { return filepath.Join(l.data, "rigs.sock") }
 

@@ -40,7 +40,10 @@ import (
 	"rigs/internal/paths"
 	"rigs/internal/rig"
 	"rigs/internal/server/api"
+	"rigs/internal/server/approvals"
+	"rigs/internal/server/audit"
 	"rigs/internal/server/auth"
+	"rigs/internal/server/authority"
 	"rigs/internal/server/feed"
 	"rigs/internal/server/lock"
 	"rigs/internal/server/metrics"
@@ -59,6 +62,9 @@ const (
 	// requests have left after it.
 	shutdownTimeout = 8 * time.Second
 	drainTimeout    = time.Second
+	// auditKeep and auditRows bound what is kept of the audit logs.
+	auditKeep = 90 * 24 * time.Hour
+	auditRows = 5_000_000
 	// sweepTimeout bounds the ending of what an earlier server left.
 	sweepTimeout = 30 * time.Second
 )
@@ -172,9 +178,23 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	var events feed.Feed
+	written, err := audit.Open(ctx, audit.Config{Database: st, KeyFile: dir.layout.AuditKey(), Now: o.Now, Log: log, Keep: auditKeep, MaxRows: auditRows,
+		Publish: func(r rig.AuditRow) { manager.Audited(r) }})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, written.Close()) }()
+	desk := approvals.New(&events, o.Now, log)
+	rules, err := authority.New(ctx, authority.Config{Store: st, Audit: written, Desk: desk, Log: log, Now: o.Now})
+	if err != nil {
+		return err
+	}
+	desk.Answerers(rules.MayAnswer)
+	desk.Handle(rig.ApprovalAction, rules.Remember)
 	manager = rigs.New(rigs.Config{
-		Starting: runtime.NumCPU(),
-		Store:    st, Placement: place, Preparer: parts.Preparer, Policy: parts.Policy, Metrics: meters, Feed: &events,
+		Authority: rules,
+		Starting:  runtime.NumCPU(),
+		Store:     st, Placement: place, Preparer: parts.Preparer, Policy: parts.Policy, Metrics: meters, Feed: &events,
 		Log: log, Defaults: o.Config.Resources, BudgetBytes: int64(o.Config.MemoryBudgetMB) << 20, Now: o.Now,
 	})
 	ready := Ready{Socket: dir.layout.ServerSocket()}
@@ -182,6 +202,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		ready.URL = browserURL(tcp.Addr())
 	}
 	handler := api.New(api.Config{
+		Authority: rules, Audit: written, Desk: desk,
 		Rigs: manager, Auth: auth.New(st, hosts(o.Config), log, o.Now), Store: st, Feed: &events, Metrics: meters,
 		Images: parts.Images, Templates: parts.Templates, Doctor: parts.Doctor, Page: web.Dist, Log: log, Now: o.Now,
 		Version: o.Version, DataDir: dir.layout.Data(), StartedAt: o.Now().UTC(), URL: ready.URL,

@@ -20,7 +20,10 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"rigs/internal/rig"
+	"rigs/internal/server/approvals"
+	"rigs/internal/server/audit"
 	"rigs/internal/server/auth"
+	"rigs/internal/server/authority"
 	"rigs/internal/server/feed"
 	"rigs/internal/server/metrics"
 	"rigs/internal/server/rigs"
@@ -52,6 +55,9 @@ type Doctor interface {
 type Config struct {
 	Rigs      *rigs.Manager
 	Auth      *auth.Auth
+	Authority *authority.Authority
+	Audit     *audit.Log
+	Desk      *approvals.Desk
 	Store     *store.Store
 	Feed      *feed.Feed
 	Metrics   *metrics.Metrics
@@ -92,6 +98,7 @@ func New(c Config) *API {
 	a.serverRoutes()
 	a.spaceRoutes()
 	a.rigRoutes()
+	a.controlRoutes()
 	a.streamRoutes()
 	a.fileRoutes()
 	a.eventRoutes()

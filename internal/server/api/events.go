@@ -13,6 +13,8 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"rigs/internal/rig"
+	"rigs/internal/server/auth"
+	"rigs/internal/server/authority"
 	"rigs/internal/server/feed"
 	"rigs/internal/serverapi"
 )
@@ -85,16 +87,21 @@ func (a *API) eventRoutes() {
 		Workspace string `query:"workspace" maxLength:"63" doc:"Only this workspace's"`
 		Space     string `query:"space" maxLength:"63" doc:"Only this space's"`
 		Rig       string `query:"rig" maxLength:"160" doc:"Only this rig's, in any form that names one"`
+		Viewer    string `query:"viewer" maxLength:"64" doc:"Names the viewer that this stream is of, as POST …/take does"`
 	}) (*huma.StreamResponse, error) {
 		f := feed.Filter{Workspace: in.Workspace, Space: in.Space}
 		if in.Rig != "" {
-			r, err := a.Rigs.Get(ctx, in.Rig, in.Workspace)
+			r, err := a.rig(ctx, &RigIn{in.Rig, in.Workspace})
 			if err != nil {
 				return nil, err
 			}
 			f = feed.Filter{RigID: r.ID}
 		}
-		return streamed(func(s *sse) { a.events(ctx, f, s) }), nil
+		f.Sees = a.sees(ctx)
+		return streamed(func(s *sse) {
+			defer a.Rigs.Watch(auth.From(ctx).Principal, in.Viewer)()
+			a.events(ctx, f, s)
+		}), nil
 	})
 }
 
@@ -189,12 +196,19 @@ func (a *API) imageRoutes() {
 		noCache := in.Body != nil && in.Body.NoCache
 		return streamed(func(s *sse) {
 			work(ctx, s, func(ctx context.Context, step func(rig.Step)) (serverapi.Image, error) {
-				return a.Images.Build(ctx, in.Name, noCache, step)
+				var img serverapi.Image
+				err := a.doOn(ctx, authority.Server, authority.ImageBuild.With("", "image", in.Name), func(*authority.Grant) (err error) {
+					img, err = a.Images.Build(ctx, in.Name, noCache, step)
+					return err
+				})
+				return img, err
 			})
 		}), nil
 	})
 	handleEmpty(a, route{method: "DELETE", path: "/v1/images/{name}", id: "removeImage", summary: "Remove what was built of an image", tag: "images"},
-		func(ctx context.Context, in *NameIn) error { return a.Images.Remove(ctx, in.Name) })
+		func(ctx context.Context, in *NameIn) error {
+			return a.doOn(ctx, authority.Server, authority.ImageRemove.With("", "image", in.Name), func(*authority.Grant) error { return a.Images.Remove(ctx, in.Name) })
+		})
 
 	handle(a, route{method: "GET", path: "/v1/templates", id: "listTemplates", summary: "Frozen machines that rigs are cloned from", tag: "images"},
 		func(ctx context.Context, _ *in) (serverapi.Templates, error) {
@@ -206,7 +220,12 @@ func (a *API) imageRoutes() {
 	huma.Register(a.huma, op, func(ctx context.Context, in *struct{ Body serverapi.MakeTemplate }) (*huma.StreamResponse, error) {
 		return streamed(func(s *sse) {
 			work(ctx, s, func(ctx context.Context, step func(rig.Step)) (serverapi.Template, error) {
-				return a.Templates.Make(ctx, in.Body, step)
+				var made serverapi.Template
+				err := a.doOn(ctx, authority.Server, authority.TemplateMake.With("", "surface", string(in.Body.Surface), "image", in.Body.Image), func(*authority.Grant) (err error) {
+					made, err = a.Templates.Make(ctx, in.Body, step)
+					return err
+				})
+				return made, err
 			})
 		}), nil
 	})
@@ -214,6 +233,6 @@ func (a *API) imageRoutes() {
 		func(ctx context.Context, in *struct {
 			Key string `path:"key" maxLength:"128"`
 		}) error {
-			return a.Templates.Remove(ctx, in.Key)
+			return a.doOn(ctx, authority.Server, authority.TemplateRemove.With("", "template", in.Key), func(*authority.Grant) error { return a.Templates.Remove(ctx, in.Key) })
 		})
 }

@@ -26,7 +26,7 @@ func (a *API) observe(next http.Handler) http.Handler {
 		if r.Body != nil && r.Body != http.NoBody {
 			r.Body = &timedBody{ReadCloser: r.Body, c: http.NewResponseController(w), rolling: r.Method == http.MethodPut}
 		}
-		r = r.WithContext(context.WithValue(r.Context(), hostKey{}, r.Host))
+		r = withHeader(r.WithContext(context.WithValue(r.Context(), hostKey{}, r.Host)), rec)
 		next.ServeHTTP(rec, r)
 		route := r.Pattern
 		if route == "" || route == "/" {

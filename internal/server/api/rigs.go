@@ -3,10 +3,12 @@ package api
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -14,7 +16,7 @@ import (
 	"rigs/internal/guestapi"
 	"rigs/internal/keeperapi"
 	"rigs/internal/rig"
-	"rigs/internal/server/auth"
+	"rigs/internal/server/authority"
 	"rigs/internal/server/rigs"
 	"rigs/internal/serverapi"
 )
@@ -47,7 +49,7 @@ func (a *API) rigRoutes() {
 	schema := a.huma.OpenAPI().Components.Schemas.Schema(rigType, true, "Rig")
 	op.Responses = map[string]*huma.Response{"200": {Description: "The rig that the space has", Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}}
 	huma.Register(a.huma, op, func(ctx context.Context, in *struct{ Body rig.Spec }) (*opened, error) {
-		r, created, err := a.Rigs.Open(ctx, auth.From(ctx).Principal, in.Body)
+		r, created, err := a.open(ctx, in.Body)
 		if err != nil {
 			return nil, err
 		}
@@ -63,8 +65,9 @@ func (a *API) rigRoutes() {
 			Wait           string `query:"wait" enum:"ready" doc:"Wait until the rig is not provisioning any more"`
 			TimeoutSeconds int    `query:"timeoutSeconds" default:"60" minimum:"1" maximum:"600" doc:"How long to wait; then the rig is returned as it is"`
 		}) (rig.Rig, error) {
-			if in.Wait == "" {
-				return a.Rigs.Get(ctx, in.Rig, in.Workspace)
+			r, err := a.rig(ctx, &in.RigIn)
+			if in.Wait == "" || err != nil {
+				return r, err
 			}
 			ctx, cancel := context.WithTimeout(ctx, time.Duration(in.TimeoutSeconds)*time.Second)
 			defer cancel()
@@ -75,39 +78,35 @@ func (a *API) rigRoutes() {
 			// Closing goes on when the caller goes away; the answer is all that is lost.
 			ctx, cancel := context.WithTimeout(ctx, closeWait)
 			defer cancel()
-			return a.Rigs.Close(ctx, in.Rig, in.Workspace, rig.Requested)
+			return do(ctx, a, in, authority.Close, func(g *authority.Grant) (rig.Rig, error) { return a.Rigs.Close(ctx, g) })
 		})
 	handle(a, route{method: "POST", path: "/v1/rigs/{rig}/park", id: "parkRig", summary: "Stop a rig's processors; its memory stays", tag: "rigs"},
-		func(ctx context.Context, in *RigIn) (rig.Rig, error) { return a.Rigs.Park(ctx, in.Rig, in.Workspace) })
+		func(ctx context.Context, in *RigIn) (rig.Rig, error) {
+			return do(ctx, a, in, authority.Park, func(g *authority.Grant) (rig.Rig, error) { return a.Rigs.Park(ctx, g) })
+		})
 	handle(a, route{method: "POST", path: "/v1/rigs/{rig}/wake", id: "wakeRig", summary: "Let a parked rig go on", tag: "rigs"},
-		func(ctx context.Context, in *RigIn) (rig.Rig, error) { return a.Rigs.Wake(ctx, in.Rig, in.Workspace) })
+		func(ctx context.Context, in *RigIn) (rig.Rig, error) {
+			return do(ctx, a, in, authority.Wake, func(g *authority.Grant) (rig.Rig, error) { return a.Rigs.Wake(ctx, g) })
+		})
 	handle(a, route{method: "POST", path: "/v1/rigs/{rig}/exec", id: "execCollect", summary: "Run a command to its end and return its output", tag: "acting", maxBody: 2 << 20},
 		func(ctx context.Context, in *struct {
 			RigIn
 			Body keeperapi.ExecCollect
 		}) (keeperapi.ExecResult, error) {
-			var out keeperapi.ExecResult
-			u, err := a.Rigs.Use(ctx, in.Rig, in.Workspace, rigs.Exec)
-			if err != nil {
-				return out, err
-			}
-			defer u.Done()
-			return out, u.Call(ctx, http.MethodPost, "/v1/exec", in.Body, &out)
+			return using(ctx, a, &in.RigIn, execAction(in.Body.ExecRequest), rigs.Exec, func(u *rigs.Use) (out keeperapi.ExecResult, err error) {
+				return out, u.Call(ctx, http.MethodPost, "/v1/exec", in.Body, &out)
+			})
 		})
 	handle(a, route{method: "GET", path: "/v1/rigs/{rig}/stat", id: "statFile", summary: "Describe a file in a rig", tag: "files"},
 		func(ctx context.Context, in *struct {
 			RigIn
 			Path string `query:"path" required:"true" maxLength:"4096"`
 		}) (guestapi.FileInfo, error) {
-			var out guestapi.FileInfo
-			ctx, cancel := context.WithTimeout(ctx, askTimeout)
-			defer cancel()
-			u, err := a.Rigs.Use(ctx, in.Rig, in.Workspace, rigs.Files)
-			if err != nil {
-				return out, err
-			}
-			defer u.Done()
-			return out, u.Call(ctx, http.MethodGet, "/v1/stat?"+url.Values{"path": {in.Path}}.Encode(), nil, &out)
+			return using(ctx, a, &in.RigIn, authority.ReadFile.With("", "path", in.Path), rigs.Files, func(u *rigs.Use) (out guestapi.FileInfo, err error) {
+				ctx, cancel := context.WithTimeout(ctx, askTimeout)
+				defer cancel()
+				return out, u.Call(ctx, http.MethodGet, "/v1/stat?"+url.Values{"path": {in.Path}}.Encode(), nil, &out)
+			})
 		})
 
 	handle(a, route{method: "GET", path: "/v1/rigs/{rig}/egress", id: "getEgress", summary: "The patterns that a rig's gate admits", tag: "egress"},
@@ -139,6 +138,35 @@ func (a *API) rigRoutes() {
 		})
 }
 
+// open passes the opening of a rig through the chokepoint.
+func (a *API) open(ctx context.Context, s rig.Spec) (rig.Rig, bool, error) {
+	t := authority.In(cmp.Or(s.Workspace, serverapi.Default), cmp.Or(s.Space, serverapi.Default))
+	act := authority.Open.With(fmt.Sprintf("open a %s in space %s", s.Surface, t.Space), "space", t.Space, "surface", string(s.Surface), "engine", string(s.Engine), "image", s.Image, "allow", strings.Join(s.Allow, ", "))
+	g, err := a.Authority.Begin(ctx, who(ctx), t, act)
+	if err != nil {
+		return rig.Rig{}, false, err
+	}
+	r, created, err := a.Rigs.Open(ctx, g, s)
+	g.End(ctx, err, "rig", r.ID)
+	return r, created, err
+}
+
+// maxCommand is how much of a command is written down, in bytes.
+const maxCommand = 512
+
+// execAction is the running of a command, which is written down; its input and its
+// environment are not.
+func execAction(e guestapi.ExecRequest) authority.Action {
+	c := e.Shell
+	if len(e.Argv) > 0 {
+		c = strings.Join(e.Argv, " ")
+	}
+	if len(c) > maxCommand {
+		c = c[:maxCommand] + "…"
+	}
+	return authority.Exec.With("run "+c, "command", c, "cwd", e.Cwd)
+}
+
 func (a *API) ask(ctx context.Context, in *RigIn, method, path string, body, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -150,7 +178,9 @@ func (a *API) listRigs(ctx context.Context, in *struct {
 	Space     string `query:"space" maxLength:"63" doc:"Only this space's"`
 	All       bool   `query:"all" doc:"Closed ones too, newest first"`
 }) (serverapi.Rigs, error) {
-	out := serverapi.Rigs{Rigs: a.Rigs.List(in.Workspace, in.Space)}
+	sees := a.sees(ctx)
+	unseen := func(r rig.Rig) bool { return !sees(r.Workspace) }
+	out := serverapi.Rigs{Rigs: slices.DeleteFunc(a.Rigs.List(in.Workspace, in.Space), unseen)}
 	if !in.All {
 		return out, nil
 	}
@@ -163,7 +193,7 @@ func (a *API) listRigs(ctx context.Context, in *struct {
 		seen[out.Rigs[i].ID] = true
 	}
 	for i := range closed { // one that was closed between the two looks is in both
-		if !seen[closed[i].ID] {
+		if !seen[closed[i].ID] && !unseen(closed[i]) {
 			out.Rigs = append(out.Rigs, closed[i])
 		}
 	}

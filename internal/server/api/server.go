@@ -10,6 +10,8 @@ import (
 
 	"rigs/internal/rig"
 	"rigs/internal/server/auth"
+	"rigs/internal/server/authority"
+	"rigs/internal/server/store"
 	"rigs/internal/serverapi"
 )
 
@@ -49,14 +51,41 @@ func (a *API) serverRoutes() {
 		func(ctx context.Context, _ *in) (serverapi.Tokens, error) { return a.Auth.Tokens(ctx) })
 	handle(a, route{method: "POST", path: "/v1/tokens", id: "createToken", summary: "Make a token; its secret is shown this once", tag: "access", status: http.StatusCreated},
 		func(ctx context.Context, in *struct{ Body serverapi.NewToken }) (serverapi.CreatedToken, error) {
-			return a.Auth.NewToken(ctx, in.Body)
+			var made serverapi.CreatedToken
+			err := a.doOn(ctx, authority.Server, authority.TokenCreate.With("", "name", in.Body.Name, "kind", string(in.Body.Kind), "role", string(in.Body.Role), "workspace", in.Body.Workspace), func(*authority.Grant) (err error) {
+				made, err = a.newToken(ctx, in.Body)
+				return err
+			})
+			return made, err
 		})
 	handleEmpty(a, route{method: "DELETE", path: "/v1/tokens/{id}", id: "revokeToken", summary: "Revoke a token, and the sessions that came from it", tag: "access"},
 		func(ctx context.Context, in *struct {
 			ID string `path:"id" maxLength:"64"`
 		}) error {
-			return a.Auth.Revoke(ctx, in.ID)
+			return a.doOn(ctx, authority.Server, authority.TokenRevoke.With("", "token", in.ID), func(*authority.Grant) error { return a.Auth.Revoke(ctx, in.ID) })
 		})
+}
+
+// newToken makes a token and gives its principal the role that was asked for. The
+// role comes first: a token must never be good for more, not for a moment.
+func (a *API) newToken(ctx context.Context, n serverapi.NewToken) (serverapi.CreatedToken, error) {
+	if n.Workspace != "" && n.Role == "" {
+		n.Role = rig.Member
+	}
+	if n.Role == "" {
+		return a.Auth.NewToken(ctx, n)
+	}
+	w := authority.Everywhere
+	if n.Workspace != "" {
+		w = n.Workspace
+		if err := a.hasWorkspace(ctx, w); err != nil {
+			return serverapi.CreatedToken{}, err
+		}
+	}
+	if err := a.Authority.PutMember(ctx, store.Member{Workspace: w, Principal: n.Name, Role: n.Role}); err != nil {
+		return serverapi.CreatedToken{}, err
+	}
+	return a.Auth.NewToken(ctx, n)
 }
 
 // signin exchanges a link's code for the cookie. It is a person's browser that

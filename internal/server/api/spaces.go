@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"rigs/internal/rig"
+	"rigs/internal/server/authority"
 	"rigs/internal/server/feed"
 	"rigs/internal/server/store"
 	"rigs/internal/serverapi"
@@ -20,7 +21,11 @@ func (a *API) spaceRoutes() {
 			out := serverapi.Workspaces{Workspaces: []serverapi.Workspace{}}
 			ws, err := a.Store.Workspaces(ctx)
 			live := a.live(func(r *rig.Rig) string { return r.Workspace })
+			sees := a.sees(ctx)
 			for _, w := range ws {
+				if !sees(w.Name) {
+					continue
+				}
 				out.Workspaces = append(out.Workspaces, serverapi.Workspace{Name: w.Name, CreatedAt: w.CreatedAt, Spaces: w.Spaces, Rigs: live[w.Name]})
 			}
 			return out, err
@@ -31,22 +36,28 @@ func (a *API) spaceRoutes() {
 			if err := validName(w.Name); err != nil {
 				return w, err
 			}
-			return w, known(a.Store.AddWorkspace(ctx, w.Name, w.CreatedAt), "workspace", w.Name)
+			return w, a.doOn(ctx, authority.Server, authority.WorkspaceCreate.With("", "workspace", w.Name), func(*authority.Grant) error {
+				return known(a.Store.AddWorkspace(ctx, w.Name, w.CreatedAt), "workspace", w.Name)
+			})
 		})
 	handleEmpty(a, route{method: "DELETE", path: "/v1/workspaces/{workspace}", id: "deleteWorkspace", summary: "Close a workspace's rigs and forget it", tag: "spaces"},
 		func(ctx context.Context, in *WorkspaceIn) error {
 			if in.Workspace == serverapi.Default {
 				return rig.Errorf(rig.CodeConflict, "the workspace %q stays: it is where those go who name none", in.Workspace)
 			}
-			return a.Rigs.Drop(ctx, feed.Filter{Workspace: in.Workspace}, rig.WorkspaceGone, func() error {
-				return known(a.Store.DeleteWorkspace(ctx, in.Workspace), "workspace", in.Workspace)
+			return a.doOn(ctx, authority.In(in.Workspace, ""), authority.WorkspaceDelete.With("", "workspace", in.Workspace), func(g *authority.Grant) error {
+				return a.Rigs.Drop(ctx, g, feed.Filter{Workspace: in.Workspace}, rig.WorkspaceGone, func() error {
+					return a.Authority.Changed(ctx, func() error {
+						return known(a.Store.DeleteWorkspace(ctx, in.Workspace), "workspace", in.Workspace)
+					})
+				})
 			})
 		})
 
 	handle(a, route{method: "GET", path: "/v1/workspaces/{workspace}/spaces", id: "listSpaces", summary: "List a workspace's spaces", tag: "spaces"},
 		func(ctx context.Context, in *WorkspaceIn) (serverapi.Spaces, error) {
 			out := serverapi.Spaces{Spaces: []serverapi.Space{}}
-			if err := a.hasWorkspace(ctx, in.Workspace); err != nil {
+			if err := errors.Join(a.see(ctx, in.Workspace), a.hasWorkspace(ctx, in.Workspace)); err != nil {
 				return out, err
 			}
 			ss, err := a.Store.Spaces(ctx, in.Workspace)
@@ -65,15 +76,20 @@ func (a *API) spaceRoutes() {
 			if err := errors.Join(validName(s.Name), a.hasWorkspace(ctx, in.Workspace)); err != nil {
 				return s, err
 			}
-			return s, known(a.Store.AddSpace(ctx, s.Workspace, s.Name, s.CreatedAt), "space", s.Name)
+			s.Mode = rig.ModeNormal
+			return s, a.doOn(ctx, authority.In(s.Workspace, s.Name), authority.SpaceCreate.With("", "workspace", s.Workspace, "space", s.Name), func(*authority.Grant) error {
+				return known(a.Store.AddSpace(ctx, s.Workspace, s.Name, s.CreatedAt), "space", s.Name)
+			})
 		})
 	handleEmpty(a, route{method: "DELETE", path: "/v1/workspaces/{workspace}/spaces/{space}", id: "deleteSpace", summary: "Close a space's rigs and forget it", tag: "spaces"},
 		func(ctx context.Context, in *struct {
 			WorkspaceIn
 			Space string `path:"space" maxLength:"63"`
 		}) error {
-			return a.Rigs.Drop(ctx, feed.Filter{Workspace: in.Workspace, Space: in.Space}, rig.ConversationEnded, func() error {
-				return known(a.Store.DeleteSpace(ctx, in.Workspace, in.Space), "space", in.Space)
+			return a.doOn(ctx, authority.In(in.Workspace, in.Space), authority.SpaceDelete.With("close every rig of space "+in.Space, "workspace", in.Workspace, "space", in.Space), func(g *authority.Grant) error {
+				return a.Rigs.Drop(ctx, g, feed.Filter{Workspace: in.Workspace, Space: in.Space}, rig.ConversationEnded, func() error {
+					return a.Authority.Changed(ctx, func() error { return known(a.Store.DeleteSpace(ctx, in.Workspace, in.Space), "space", in.Space) })
+				})
 			})
 		})
 }

@@ -1,13 +1,17 @@
 package api
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"reflect"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -15,6 +19,7 @@ import (
 
 	"rigs/internal/guestapi"
 	"rigs/internal/rig"
+	"rigs/internal/server/authority"
 	"rigs/internal/server/rigs"
 	"rigs/internal/wire"
 )
@@ -47,44 +52,146 @@ func (a *API) streamRoutes() {
 	s.Schema(reflect.TypeFor[guestapi.TerminalRequest](), true, "TerminalRequest")
 }
 
-// stream relays an upgraded connection to the keeper. Bytes are not looked at.
+// startTimeout bounds the wait for a stream's first frame.
+const startTimeout = 10 * time.Second
+
+// stream upgrades a connection, passes what its first frame asks for through the
+// chokepoint, and relays the rest to the keeper. What comes from there is not
+// looked at but for the frames' headers.
 func (a *API) stream(w http.ResponseWriter, r *http.Request, kind rigs.Kind) {
 	ws := strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 	if !ws && !wire.IsUpgrade(r) {
 		wire.WriteProblem(w, rig.Errorf(rig.CodeInvalidRequest, "this address is a stream: send Connection: Upgrade with Upgrade: %s, or open a WebSocket", wire.Protocol))
 		return
 	}
-	u, err := a.Rigs.Use(r.Context(), r.PathValue("rig"), r.URL.Query().Get("workspace"), kind)
+	in := RigIn{Rig: r.PathValue("rig"), Workspace: r.URL.Query().Get("workspace")}
+	ctx := r.Context()
+	target, err := a.Rigs.Usable(ctx, in.Rig, in.Workspace)
+	if err == nil {
+		err = a.see(ctx, target.Workspace)
+	}
 	if err != nil {
 		wire.WriteProblem(w, err)
 		return
 	}
-	defer u.Done()
-	dialing, cancel := context.WithTimeout(r.Context(), dialTimeout)
-	keeper, err := wire.Dial(dialing, u.Keeper.Dial, "keeper", "/v1/"+string(kind), nil)
-	cancel()
-	if err != nil {
-		wire.WriteProblem(w, u.Failed(err))
-		return
-	}
+	in = RigIn{Rig: target.ID}
 	var client net.Conn
 	if ws {
 		// The guard has compared Origin with Host already, for WebSockets too.
 		c, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true, CompressionMode: websocket.CompressionDisabled})
 		if err != nil { // it has answered
-			keeper.Close()
 			return
 		}
-		client = websocket.NetConn(r.Context(), c, websocket.MessageBinary)
-	} else {
-		client, err = wire.Accept(w, r)
-		if err != nil { // it has answered
+		c.SetReadLimit(-1) // message boundaries mean nothing; frames have their own limit
+		client = websocket.NetConn(ctx, c, websocket.MessageBinary)
+	} else if client, err = wire.Accept(w, r); err != nil { // it has answered
+		return
+	}
+	defer client.Close()
+	from, to := wire.NewReader(bufio.NewReaderSize(client, wire.MaxFrame)), wire.NewWriter(client)
+	if err := a.relay(ctx, &in, kind, client, from, to); err != nil {
+		_ = client.SetWriteDeadline(time.Now().Add(copyTimeout))
+		_ = to.WriteJSON(wire.KindError, rig.AsProblem(err)) // the client may be gone
+	}
+}
+
+// relay is a stream from its first frame on. An error is for the client, to whom
+// nothing is being sent any more.
+func (a *API) relay(ctx context.Context, in *RigIn, kind rigs.Kind, client net.Conn, from *wire.Reader, to *wire.Writer) error {
+	if err := client.SetReadDeadline(time.Now().Add(startTimeout)); err != nil {
+		return err
+	}
+	f, err := from.Next()
+	if err != nil || f.Kind != wire.KindStart {
+		return rig.Errorf(rig.CodeInvalidRequest, "a stream begins with a start frame, within %v", startTimeout)
+	}
+	_ = client.SetReadDeadline(time.Time{}) // it could be set, so it can be taken off
+	act := authority.Attach.With("open a terminal")
+	if kind == rigs.Exec {
+		var e guestapi.ExecRequest
+		if err := f.Decode(&e); err != nil {
+			return rig.Errorf(rig.CodeInvalidRequest, "the start frame: %w", err)
+		}
+		act = execAction(e)
+	}
+	_, err = do(ctx, a, in, act, func(g *authority.Grant) (struct{}, error) {
+		u, err := a.Rigs.Use(ctx, g, kind)
+		if err != nil {
+			return struct{}{}, err
+		}
+		defer u.Done()
+		dialing, cancel := context.WithTimeout(ctx, dialTimeout)
+		defer cancel()
+		keeper, err := wire.Dial(dialing, u.Keeper.Dial, "keeper", "/v1/"+string(kind), nil)
+		if err != nil {
+			return struct{}{}, u.Failed(err)
+		}
+		defer keeper.Close()
+		down := wire.NewWriter(keeper)
+		if err := down.Write(f.Kind, f.Payload); err != nil {
+			return struct{}{}, u.Failed(err)
+		}
+		return struct{}{}, relayFrames(client, keeper, from, to, down, func(f wire.Frame) error { return input(ctx, u, f) })
+	})
+	return err
+}
+
+// input lets a client's frame pass, or says why not.
+func input(ctx context.Context, u *rigs.Use, f wire.Frame) error {
+	switch f.Kind {
+	case wire.KindStdin:
+		return u.Input(ctx, "input", f.Payload)
+	case wire.KindSignal:
+		return u.Input(ctx, "signal", f.Payload)
+	case wire.KindEOF, wire.KindResize:
+		return nil
+	case wire.KindStart, wire.KindStdout, wire.KindStderr, wire.KindAck, wire.KindExit, wire.KindError:
+	}
+	return rig.Errorf(rig.CodeInvalidRequest, "a client does not send frames of kind %d after the first", f.Kind)
+}
+
+// relayFrames passes frames both ways until the keeper's end, the client's, or one
+// that check refuses, which it returns; nothing is written to the client then.
+func relayFrames(client, keeper net.Conn, from *wire.Reader, to, down *wire.Writer, check func(wire.Frame) error) error {
+	var wg sync.WaitGroup
+	var refusing atomic.Bool
+	wg.Go(func() { // what the machine says
+		defer func() {
+			if !refusing.Load() {
+				client.Close() // in good order, which also ends the wait below
+			}
+		}()
+		r := wire.NewReader(bufio.NewReaderSize(keeper, wire.MaxFrame))
+		for {
+			f, err := r.Next()
+			if err != nil || client.SetWriteDeadline(time.Now().Add(copyTimeout)) != nil || to.Write(f.Kind, f.Payload) != nil {
+				return
+			}
+		}
+	})
+	var refused error
+	for {
+		f, err := from.Next()
+		if errors.Is(err, io.EOF) { // half of it: what comes back is still wanted
+			if h, ok := keeper.(interface{ CloseWrite() error }); ok && h.CloseWrite() == nil {
+				break
+			}
+		}
+		if err != nil {
 			keeper.Close()
-			return
+			break
+		}
+		if refused = check(f); refused != nil {
+			refusing.Store(true)
+			keeper.Close()
+			break
+		}
+		if down.Write(f.Kind, f.Payload) != nil {
+			break
 		}
 	}
-	in, out := wire.Relay(client, keeper)
-	a.Log.Debug("stream ended", "rig", u.Rig.ID, "kind", kind, "bytesIn", in, "bytesOut", out)
+	wg.Wait()
+	return refused
 }
 
 func (a *API) fileRoutes() {
@@ -98,47 +205,52 @@ func (a *API) fileRoutes() {
 	a.describe(r, map[string]*huma.Response{"204": {Description: "Written"}}, &huma.RequestBody{Required: true, Content: tar}, query...)
 }
 
-// files begins a use of a rig for a request about files.
-func (a *API) files(w http.ResponseWriter, r *http.Request) (*rigs.Use, string, bool) {
+// files does a request about files with a use of the rig. f returns an error until
+// it has answered, and nil from then on.
+func (a *API) files(w http.ResponseWriter, r *http.Request, act authority.Action, f func(u *rigs.Use, addr string) error) {
 	p := r.URL.Query().Get("path")
 	if p == "" || len(p) > guestapi.MaxPath {
 		wire.WriteProblem(w, rig.FieldErrorf("path", "path: give one of at most %d bytes", guestapi.MaxPath))
-		return nil, "", false
+		return
 	}
-	u, err := a.Rigs.Use(r.Context(), r.PathValue("rig"), r.URL.Query().Get("workspace"), rigs.Files)
-	if err != nil {
+	in := RigIn{Rig: r.PathValue("rig"), Workspace: r.URL.Query().Get("workspace")}
+	_, err := using(r.Context(), a, &in, act.With("", "path", p), rigs.Files, func(u *rigs.Use) (struct{}, error) {
+		return struct{}{}, f(u, "http://keeper/v1/files?"+url.Values{"path": {p}}.Encode())
+	})
+	if err != nil && !errors.Is(err, errCutShort) {
 		wire.WriteProblem(w, err)
-		return nil, "", false
 	}
-	return u, "http://keeper/v1/files?" + url.Values{"path": {p}}.Encode(), true
+	if errors.Is(err, errCutShort) {
+		panic(http.ErrAbortHandler) // the client must not take a part for the whole
+	}
 }
 
+// errCutShort says that an answer broke off when a part of it was sent.
+var errCutShort = rig.Errorf(rig.CodeCanceled, "the copy broke off")
+
 func (a *API) readFiles(w http.ResponseWriter, r *http.Request) {
-	u, addr, ok := a.files(w, r)
-	if !ok {
-		return
-	}
-	defer u.Done()
+	a.files(w, r, authority.ReadFile, func(u *rigs.Use, addr string) error { return a.sendFiles(w, r, u, addr) })
+}
+
+func (a *API) sendFiles(w http.ResponseWriter, r *http.Request, u *rigs.Use, addr string) error {
 	req, err := http.NewRequestWithContext(r.Context(), http.MethodGet, addr, nil)
 	if err != nil {
-		wire.WriteProblem(w, err)
-		return
+		return err
 	}
 	res, err := u.Keeper.HTTP.Do(req)
 	if err != nil {
-		wire.WriteProblem(w, u.Failed(err))
-		return
+		return u.Failed(err)
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		wire.WriteProblem(w, wire.ReadProblem(res))
-		return
+		return wire.ReadProblem(res)
 	}
 	w.Header().Set("Content-Type", "application/x-tar")
 	if _, err := io.CopyBuffer(&timedWriter{w, http.NewResponseController(w)}, struct{ io.Reader }{res.Body}, make([]byte, wire.MaxFrame)); err != nil {
 		a.Log.Info("copying out broke off", "rig", u.Rig.ID, "error", err)
-		panic(http.ErrAbortHandler) // the client must not take a part for the whole
+		return errCutShort
 	}
+	return nil
 }
 
 func (a *API) writeFiles(w http.ResponseWriter, r *http.Request) {
@@ -146,28 +258,23 @@ func (a *API) writeFiles(w http.ResponseWriter, r *http.Request) {
 		wire.WriteProblem(w, rig.FieldErrorf("Content-Type", "the body is %q: send application/x-tar", ct))
 		return
 	}
-	u, addr, ok := a.files(w, r)
-	if !ok {
-		return
-	}
-	defer u.Done()
-	req, err := http.NewRequestWithContext(r.Context(), http.MethodPut, addr, io.NopCloser(r.Body))
-	if err != nil {
-		wire.WriteProblem(w, err)
-		return
-	}
-	req.Header.Set("Content-Type", "application/x-tar")
-	res, err := u.Keeper.HTTP.Do(req)
-	if err != nil {
-		wire.WriteProblem(w, u.Failed(err))
-		return
-	}
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusNoContent {
-		wire.WriteProblem(w, wire.ReadProblem(res))
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
+	a.files(w, r, authority.WriteFile, func(u *rigs.Use, addr string) error {
+		req, err := http.NewRequestWithContext(r.Context(), http.MethodPut, addr, io.NopCloser(r.Body))
+		if err != nil {
+			return err
+		}
+		req.Header.Set("Content-Type", "application/x-tar")
+		res, err := u.Keeper.HTTP.Do(req)
+		if err != nil {
+			return u.Failed(err)
+		}
+		defer res.Body.Close()
+		if res.StatusCode != http.StatusNoContent {
+			return wire.ReadProblem(res)
+		}
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	})
 }
 
 // timedWriter gives each write its own time.

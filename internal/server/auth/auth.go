@@ -30,6 +30,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"golang.org/x/time/rate"
 
@@ -89,8 +90,16 @@ func start(s string) string { return s[:min(len(s), 200)] }
 type Caller struct {
 	rig.Principal
 	TokenID string     // of the token, or the one that the session descends from
+	Owner   bool       // the server's owner: over the socket, or in a session that came from there
 	session store.Hash // of the cookie
+	// Behalf is the person who acts as the agent that Principal is, if one does.
+	Behalf *Caller
 }
+
+// AgentHeader lets a person act as an agent of that name, with an agent's rights
+// and no more than the person's own: what a person's tools do for an agent is not
+// to be the person's doing.
+const AgentHeader = "Rigs-Agent"
 
 type callerKey struct{}
 
@@ -148,6 +157,9 @@ func (a *Auth) Guard(next http.Handler) http.Handler {
 func (a *Auth) Require(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := a.identify(r)
+		if err == nil {
+			c, err = asAgent(c, r)
+		}
 		if err != nil {
 			if rig.CodeOf(err) == rig.CodeUnauthenticated {
 				w.Header().Set("WWW-Authenticate", `Bearer realm="rigs"`)
@@ -158,6 +170,32 @@ func (a *Auth) Require(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 	})
 }
+
+// asAgent is the caller, or the agent that the request says it acts as.
+func asAgent(c Caller, r *http.Request) (Caller, error) {
+	names, ok := r.Header[AgentHeader]
+	if !ok || c.Kind == rig.Agent && len(names) == 1 && names[0] == c.Name {
+		return c, nil
+	}
+	if c.Kind == rig.Agent {
+		return c, rig.Errorf(rig.CodeForbidden, "%s is an agent, and only people act as another one (%s)", c.Name, AgentHeader)
+	}
+	if len(names) != 1 || goodName(names[0]) != nil {
+		return c, rig.FieldErrorf(AgentHeader, "the header %s names no agent: it takes a name like a token's", AgentHeader)
+	}
+	return Caller{Principal: rig.Principal{Name: names[0], Kind: rig.Agent}, TokenID: c.TokenID, Behalf: &c}, nil
+}
+
+// goodName is an error that says why a principal cannot be named so.
+func goodName(n string) error {
+	if strings.TrimSpace(n) != n || n == "" || len(n) > maxName || strings.ContainsFunc(n, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return rig.FieldErrorf("name", "name %.80q: it must have 1 to %d bytes, not begin or end with a space, and hold no control characters", n, maxName)
+	}
+	return nil
+}
+
+// maxName bounds a principal's name, in bytes.
+const maxName = 63
 
 // identify finds out who a request comes from. A token that was sent counts
 // before anything else: who sends a wrong one is not let in by another way.
@@ -180,7 +218,7 @@ func (a *Auth) identify(r *http.Request) (Caller, error) {
 		return Caller{Principal: g.Principal, TokenID: g.TokenID}, nil
 	}
 	if p, ok := overSocket(ctx); ok && p.uid == os.Getuid() {
-		return Caller{Principal: a.owner}, nil
+		return Caller{Principal: a.owner, Owner: true}, nil
 	}
 	if c, err := r.Cookie(serverapi.SessionCookie); err == nil {
 		h := store.HashOf(c.Value)
@@ -188,7 +226,7 @@ func (a *Auth) identify(r *http.Request) (Caller, error) {
 		if err := a.check(g, err, "the session"); err != nil {
 			return Caller{}, err
 		}
-		return Caller{Principal: g.Principal, TokenID: g.TokenID, session: h}, nil
+		return Caller{Principal: g.Principal, TokenID: g.TokenID, Owner: g.TokenID == "" && g.Principal.Kind == rig.Person, session: h}, nil
 	}
 	return Caller{}, unauthenticated("no token and no session")
 }
@@ -210,8 +248,8 @@ func (a *Auth) NewToken(ctx context.Context, n serverapi.NewToken) (serverapi.Cr
 	if err := people(ctx, "make tokens"); err != nil {
 		return serverapi.CreatedToken{}, err
 	}
-	if strings.TrimSpace(n.Name) != n.Name || n.Name == "" || strings.ContainsFunc(n.Name, func(r rune) bool { return r < 0x20 || r == 0x7f }) {
-		return serverapi.CreatedToken{}, rig.FieldErrorf("name", "token name %q: it must not be empty, begin or end with a space, or hold control characters", n.Name)
+	if err := goodName(n.Name); err != nil {
+		return serverapi.CreatedToken{}, err
 	}
 	if n.Kind != rig.Person && n.Kind != rig.Agent {
 		return serverapi.CreatedToken{}, rig.FieldErrorf("kind", "token kind %q: it must be person or agent", n.Kind)
@@ -267,6 +305,9 @@ func people(ctx context.Context, what string) error {
 // NewLink makes the code of a sign-in link for the caller.
 func (a *Auth) NewLink(ctx context.Context) (code string, expires time.Time, err error) {
 	c := From(ctx)
+	if c.Behalf != nil {
+		return "", expires, rig.Errorf(rig.CodeForbidden, "%s is an agent that a person's tool acts as: the person signs in without the header %s", c.Name, AgentHeader)
+	}
 	expires = a.now().Add(LinkTTL)
 	code = newSecret(linkPrefix)
 	return code, expires, a.store.AddLink(ctx, store.HashOf(code), store.Grant{Principal: c.Principal, TokenID: c.TokenID, ExpiresAt: expires})

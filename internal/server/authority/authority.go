@@ -10,6 +10,7 @@ import (
 
 	"rigs/internal/rig"
 	"rigs/internal/server/store"
+	"rigs/internal/serverapi"
 )
 
 // askTimeout is how long a guardrail that says ask waits for a person.
@@ -118,6 +119,9 @@ type Who struct {
 	// Owner says that it is the server's owner: over its socket, or in a session
 	// that came from there.
 	Owner bool
+	// Behalf is the person whose tool acts as the agent, if so: it can do no more
+	// than the person.
+	Behalf *Who
 }
 
 // Everywhere stands for all workspaces, and for the server as a whole.
@@ -129,6 +133,11 @@ const Everywhere = "*"
 func (a *Authority) Role(w Who, workspace string) rig.Role {
 	if w.Owner {
 		return rig.Owner
+	}
+	if w.Behalf != nil {
+		if most := a.Role(*w.Behalf, workspace); !suffices(most, rig.Member) {
+			return most
+		}
 	}
 	a.mu.RLock()
 	defer a.mu.RUnlock()
@@ -432,5 +441,31 @@ func (a *Authority) SetMode(ctx context.Context, workspace, space string, m rig.
 	if errors.Is(err, store.ErrNotFound) {
 		return rig.Errorf(rig.CodeNotFound, "workspace %s has no space %q", workspace, space)
 	}
+	return err
+}
+
+// Remember is the effect of an answer about an action: with remember, a guardrail
+// that gives the same answer from now on. A member of the workspace may write one
+// for a space or an agent, an admin one for all of it.
+func (a *Authority) Remember(ctx context.Context, by rig.Principal, q *rig.Approval, approve bool, ans serverapi.ApprovalAnswer) error {
+	r := rig.Rule{Class: q.Class, Effect: rig.Deny}
+	if approve {
+		r.Effect = rig.Allow
+	}
+	switch ans.Remember {
+	case "":
+		return nil
+	case "space":
+		r.Space = q.Space
+	case "agent":
+		r.Agent = q.By.Name
+	case "workspace":
+		if !suffices(a.Role(Who{Principal: by}, q.Workspace), rig.Admin) {
+			return rig.Errorf(rig.CodeForbidden, "%s is no admin of workspace %s: remember it for the space or the agent", by.Name, q.Workspace)
+		}
+	default:
+		return rig.FieldErrorf("remember", "remember %q: it must be space, agent or workspace", ans.Remember)
+	}
+	_, err := a.AddRule(ctx, q.Workspace, r, by.Name)
 	return err
 }

@@ -13,11 +13,16 @@ import (
 const backlog = 256
 
 // Filter selects events; empty fields match all.
-type Filter struct{ Workspace, Space, RigID string }
+type Filter struct {
+	Workspace, Space, RigID string
+	// Sees, if set, says which workspaces are seen at all.
+	Sees func(workspace string) bool
+}
 
 // Admits reports whether an event about r passes.
 func (f Filter) Admits(workspace, space, id string) bool {
-	return (f.Workspace == "" || f.Workspace == workspace) && (f.Space == "" || f.Space == space) && (f.RigID == "" || f.RigID == id)
+	return (f.Workspace == "" || f.Workspace == workspace) && (f.Space == "" || f.Space == space) && (f.RigID == "" || f.RigID == id) &&
+		(f.Sees == nil || f.Sees(workspace))
 }
 
 // Feed is the hub. The zero value is ready.

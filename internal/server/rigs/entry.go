@@ -35,6 +35,12 @@ type entry struct {
 	lastUse  time.Time
 	lastStep time.Time // when one was published last
 	starting bool      // it has a place among the machines that start
+
+	viewer    string          // whose holder's viewer holds control; "": none that is waited for
+	changes   []controlChange // of control, the last ones
+	forgotten int             // how many were before
+	told      map[string]int  // of an agent: how many it knows of
+	lastInput time.Time       // of the last input event that followers were told of
 }
 
 // view is the rig as everybody sees it. The caller holds e.mu.
@@ -45,8 +51,18 @@ func (e *entry) view() rig.Rig {
 		s := *r.Step
 		r.Step = &s
 	}
-	r.InUse = inUse(e.streams)
+	r.InUse = e.using()
 	return r
+}
+
+// using says in words what counts as use now: an open stream, a person who holds
+// control. The caller holds e.mu.
+func (e *entry) using() []string {
+	out := inUse(e.streams)
+	if c := e.r.Control; c != nil {
+		out = append(out, "control held by "+c.Holder.Name)
+	}
+	return out
 }
 
 func (e *entry) snapshot() rig.Rig {
@@ -67,6 +83,9 @@ func (e *entry) become(ctx context.Context, next rig.Phase, f func(*rig.Rig)) bo
 	e.r.Phase = next
 	e.r.Step = nil // no phase leads to provisioning
 	e.started()
+	if !next.Live() {
+		e.r.Control, e.viewer = nil, ""
+	}
 	if f != nil {
 		f(&e.r)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"rigs/internal/rig"
+	"rigs/internal/server/authority"
 	"rigs/internal/server/feed"
 )
 
@@ -20,8 +21,12 @@ type Config struct {
 	Preparer  Preparer
 	Policy    Policy
 	Metrics   Metrics
+	Egress    EgressLog
 	Feed      *feed.Feed
+	Authority *authority.Authority
 	Log       *slog.Logger
+	// Ended is called when a rig's machine is at its end, or is asked to end.
+	Ended func(rigID string)
 	// Defaults are the resources of a surface.
 	Defaults func(rig.Surface) rig.Resources
 	// BudgetBytes bounds the memory of all rigs together.
@@ -36,19 +41,25 @@ type Config struct {
 
 // Manager owns every rig of the server.
 type Manager struct {
-	store    Store
-	place    Placement
-	prepare  Preparer
-	policy   Policy
-	metrics  Metrics
-	feed     *feed.Feed
-	log      *slog.Logger
-	defaults func(rig.Surface) rig.Resources
-	budget   int64
-	clock    func() time.Time
+	store     Store
+	place     Placement
+	prepare   Preparer
+	policy    Policy
+	metrics   Metrics
+	egress    EgressLog
+	ended     func(rigID string)
+	feed      *feed.Feed
+	authority *authority.Authority
+	log       *slog.Logger
+	defaults  func(rig.Surface) rig.Resources
+	budget    int64
+	clock     func() time.Time
 
 	starting  chan struct{} // holds one value for each machine that starts
 	admission sync.Mutex    // one opening looks at the memory budget at a time
+
+	viewing sync.Mutex
+	viewers map[viewerKey]*viewer
 
 	mu      sync.Mutex
 	entries map[string]*entry
@@ -58,8 +69,8 @@ type Manager struct {
 
 // New returns a Manager without rigs.
 func New(c Config) *Manager {
-	return &Manager{store: c.Store, place: c.Placement, prepare: c.Preparer, policy: c.Policy, metrics: c.Metrics, feed: c.Feed,
-		log: c.Log, defaults: c.Defaults, budget: c.BudgetBytes, clock: c.Now,
+	return &Manager{store: c.Store, place: c.Placement, prepare: c.Preparer, policy: c.Policy, metrics: c.Metrics, egress: c.Egress, ended: c.Ended, feed: c.Feed,
+		authority: c.Authority, viewers: map[viewerKey]*viewer{}, log: c.Log, defaults: c.Defaults, budget: c.BudgetBytes, clock: c.Now,
 		starting: make(chan struct{}, max(1, c.Starting)), entries: map[string]*entry{}}
 }
 
@@ -69,8 +80,13 @@ func (m *Manager) now() time.Time { return m.clock().Round(0).UTC() }
 
 // Open begins a rig for s, or returns the one that the space has. It does not
 // wait for the machine.
-func (m *Manager) Open(ctx context.Context, by rig.Principal, s rig.Spec) (rig.Rig, bool, error) {
+func (m *Manager) Open(ctx context.Context, g *authority.Grant, s rig.Spec) (rig.Rig, bool, error) {
+	by := g.Who.Principal
 	s, res, err := resolve(s, m.defaults, m.policy)
+	if err != nil {
+		return rig.Rig{}, false, err
+	}
+	list, err := m.startingEgress(ctx, by, s)
 	if err != nil {
 		return rig.Rig{}, false, err
 	}
@@ -98,7 +114,7 @@ func (m *Manager) Open(ctx context.Context, by rig.Principal, s rig.Spec) (rig.R
 	e.r = rig.Rig{
 		ID: rig.NewID(), Workspace: s.Workspace, Space: s.Space, Surface: s.Surface, Engine: s.Engine, Image: s.Image,
 		Resources: res, OpenedBy: by.Name, Phase: rig.Provisioning, OpenedAt: now,
-		ExpiresAt: now.Add(time.Duration(res.TTLSeconds) * time.Second), Egress: patterns(s, m.policy),
+		ExpiresAt: now.Add(time.Duration(res.TTLSeconds) * time.Second), Egress: list,
 	}
 	// Written down before anything exists: whatever kills the server from here
 	// on, the next one knows of it.
@@ -172,7 +188,7 @@ func (m *Manager) admit(ctx context.Context, res rig.Resources) error {
 	var tenants []tenant
 	for _, e := range all {
 		e.mu.Lock()
-		t := tenant{id: e.r.ID, bytes: nominal(e.r.Resources), spared: len(e.streams) > 0 || e.r.Phase != rig.Ready && e.r.Phase != rig.Parked, lastUse: e.lastUse}
+		t := tenant{id: e.r.ID, bytes: nominal(e.r.Resources), spared: len(e.using()) > 0 || e.r.Phase != rig.Ready && e.r.Phase != rig.Parked, lastUse: e.lastUse}
 		if n, ok := measured[t.id]; ok && e.r.Phase != rig.Provisioning {
 			t.bytes = n
 		}
@@ -187,7 +203,7 @@ func (m *Manager) admit(ctx context.Context, res rig.Resources) error {
 		return rig.Errorf(rig.CodeCapacity, "no room for a machine of %d MB: the budget for all rigs is %d MB and those in use leave too little: close some, open a smaller one (memoryMB), or raise the setting memoryBudgetMB", res.MemoryMB, m.budget>>20)
 	}
 	for _, id := range out {
-		if _, err := m.Close(ctx, id, "", rig.MemoryEvicted); err != nil {
+		if _, err := m.closeRig(ctx, id, rig.MemoryEvicted); err != nil {
 			return err
 		}
 	}
@@ -267,6 +283,15 @@ func (m *Manager) Get(ctx context.Context, name, workspace string) (rig.Rig, err
 	return r, err
 }
 
+// Usable returns a rig that can be used, in time if it is parked.
+func (m *Manager) Usable(ctx context.Context, name, workspace string) (rig.Rig, error) {
+	_, r, err := m.find(ctx, name, workspace)
+	if err == nil {
+		err = unusable(&r)
+	}
+	return r, err
+}
+
 // WaitReady returns a rig when it is not provisioning any more, or as it is
 // when ctx ends.
 func (m *Manager) WaitReady(ctx context.Context, name, workspace string) (rig.Rig, error) {
@@ -289,14 +314,31 @@ func (m *Manager) WaitReady(ctx context.Context, name, workspace string) (rig.Ri
 	}
 }
 
-// Close closes a rig for the reason given and returns it when its machine is
-// gone, or when ctx ends. Closing a closed one is no error.
-func (m *Manager) Close(ctx context.Context, name, workspace string, why rig.CloseReason) (rig.Rig, error) {
-	e, r, err := m.find(ctx, name, workspace)
+// granted is the rig that a grant is for: nil, with the rig, when it is closed.
+func (m *Manager) granted(g *authority.Grant) (*entry, rig.Rig, error) {
+	e, r, err := m.find(context.Background(), g.Target.RigID, "")
+	if err == nil && e == nil {
+		err = unusable(&r)
+	}
+	return e, r, err
+}
+
+// Close closes a rig and returns it when its machine is gone, or when ctx ends.
+// Closing a closed one is no error.
+func (m *Manager) Close(ctx context.Context, g *authority.Grant) (rig.Rig, error) {
+	return m.closeRig(ctx, g.Target.RigID, rig.Requested)
+}
+
+// closeRig closes a rig for the reason given.
+func (m *Manager) closeRig(ctx context.Context, id string, why rig.CloseReason) (rig.Rig, error) {
+	e, r, err := m.find(ctx, id, "")
 	if err != nil || e == nil {
 		return r, err
 	}
-	e.ask(ctx, why)
+	if why != rig.Requested {
+		m.authority.Note(ctx, authority.On(&r), "close", "why", string(why))
+	}
+	e.closing(ctx, why)
 	select {
 	case <-e.done:
 	case <-ctx.Done():
@@ -306,8 +348,8 @@ func (m *Manager) Close(ctx context.Context, name, workspace string, why rig.Clo
 	return e.snapshot(), nil
 }
 
-// ask moves the rig to closing, unless it is there, and lets its goroutine know.
-func (e *entry) ask(ctx context.Context, why rig.CloseReason) {
+// closing moves the rig to closing, unless it is there, and lets its goroutine know.
+func (e *entry) closing(ctx context.Context, why rig.CloseReason) {
 	e.become(ctx, rig.Closing, func(r *rig.Rig) { r.CloseReason = why })
 	e.cancel()
 }
@@ -325,7 +367,7 @@ func (e *entry) finish(ctx context.Context) {
 
 // Drop runs forget, which removes a space's or a workspace's row, and closes
 // the rigs that match. No rig is opened in between, so none can be left over.
-func (m *Manager) Drop(ctx context.Context, f feed.Filter, why rig.CloseReason, forget func() error) error {
+func (m *Manager) Drop(ctx context.Context, _ *authority.Grant, f feed.Filter, why rig.CloseReason, forget func() error) error {
 	m.mu.Lock()
 	err := forget()
 	m.mu.Unlock()
@@ -345,7 +387,7 @@ func (m *Manager) closeAll(ctx context.Context, f feed.Filter, why rig.CloseReas
 			continue
 		}
 		wg.Go(func() {
-			_, err := m.Close(ctx, r.ID, "", why)
+			_, err := m.closeRig(ctx, r.ID, why)
 			mu.Lock()
 			defer mu.Unlock()
 			errs = append(errs, err)
@@ -376,9 +418,11 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 // what it begins.
 func (m *Manager) Tick(ctx context.Context, now time.Time) {
 	now = now.Round(0)
+	m.forgetViewers(now)
 	for _, e := range m.all() {
+		e.lost(ctx, now)
 		e.mu.Lock()
-		s := standing{phase: e.r.Phase, inUse: len(e.streams) > 0, lastUse: e.lastUse, expiresAt: e.r.ExpiresAt,
+		s := standing{phase: e.r.Phase, inUse: len(e.using()) > 0, lastUse: e.lastUse, expiresAt: e.r.ExpiresAt,
 			idle: time.Duration(e.r.Resources.IdleSeconds) * time.Second}
 		e.mu.Unlock()
 		a := due(s, now)
@@ -401,10 +445,10 @@ func (e *entry) act(ctx context.Context, a action, seen time.Time) error {
 	case park:
 		return e.park(ctx, &seen)
 	case closeIdle:
-		_, err := e.m.Close(ctx, e.r.ID, "", rig.IdleTimeout)
+		_, err := e.m.closeRig(ctx, e.r.ID, rig.IdleTimeout)
 		return err
 	case closeTTL:
-		_, err := e.m.Close(ctx, e.r.ID, "", rig.TTLExpired)
+		_, err := e.m.closeRig(ctx, e.r.ID, rig.TTLExpired)
 		return err
 	case nothing:
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"rigs/internal/rig"
+	"rigs/internal/server/authority"
 	"rigs/internal/server/placement"
 	"rigs/internal/wire"
 )
@@ -21,24 +22,26 @@ type Use struct {
 	Keeper *placement.Keeper
 	e      *entry
 	kind   Kind
+	grant  *authority.Grant
 }
 
-// Use begins a use of a rig: the one way to its keeper. A parked rig is woken
-// first. Until Done the rig counts as in use.
-func (m *Manager) Use(ctx context.Context, name, workspace string, kind Kind) (*Use, error) {
-	e, r, err := m.find(ctx, name, workspace)
+// Use begins a use of a rig, which was granted: the one way to its keeper. A
+// parked rig is woken first. Until Done the rig counts as in use.
+func (m *Manager) Use(ctx context.Context, g *authority.Grant, kind Kind) (*Use, error) {
+	e, r, err := m.granted(g)
 	if err != nil {
 		return nil, err
 	}
-	if e == nil {
-		return nil, unusable(&r)
-	}
 	e.mu.Lock()
-	if err := unusable(&e.r); err != nil {
+	err = unusable(&e.r)
+	if err == nil && g.Action.Drives { // again: somebody may have taken control since
+		err = authority.Held(authority.On(&e.r), g.Who.Principal)
+	}
+	if err != nil {
 		e.mu.Unlock()
 		return nil, err
 	}
-	u := &Use{Keeper: e.keeper, e: e, kind: kind}
+	u := &Use{Keeper: e.keeper, e: e, kind: kind, grant: g}
 	e.streams[kind]++
 	e.publish(rig.Event{Type: "rig"})
 	parked := e.r.Phase == rig.Parked
@@ -74,6 +77,24 @@ func (u *Use) Done() {
 	}
 }
 
+// Input writes down one input event of the use's stream. An error means that it
+// must not reach the rig: somebody else holds control, or it cannot be recorded.
+func (u *Use) Input(ctx context.Context, kind string, content []byte) error {
+	u.e.mu.Lock()
+	c := u.e.r.Control
+	u.e.lastUse = u.e.m.now()
+	u.e.mu.Unlock()
+	return u.grant.Input(ctx, c, kind, content)
+}
+
+// Notices are what an agent has to be told with its answer: control was taken, or
+// given back, since it was told last.
+func (u *Use) Notices() []string {
+	u.e.mu.Lock()
+	defer u.e.mu.Unlock()
+	return u.e.notice(u.grant.Who.Principal)
+}
+
 // Failed turns an error on the way to a keeper into one about the rig.
 func (u *Use) Failed(err error) error { return keeperError(u.Rig.ID, err) }
 
@@ -90,18 +111,41 @@ func keeperError(id string, err error) error {
 	return rig.Errorf(rig.CodeBackendFailure, "rig %s: its machine does not answer: %w: see its state with 'rigs ls'", id, err)
 }
 
-// Ask sends a request to the keeper of a rig and decodes the answer into out.
-// It works on a parked rig and is not a use of it.
+// Look asks the keeper of a rig for something that changes nothing. It works on a
+// parked rig and is not a use of it.
+func (m *Manager) Look(ctx context.Context, name, workspace, path string, out any) error {
+	e, r, err := m.find(ctx, name, workspace)
+	if err != nil {
+		return err
+	}
+	return e.ask(ctx, &r, http.MethodGet, path, nil, out)
+}
+
+// Change asks the keeper of a rig to change something about it that is not in the
+// machine, which was granted. It works on a parked rig and is not a use of it.
+func (m *Manager) Change(ctx context.Context, g *authority.Grant, path string, in, out any) error {
+	e, r, err := m.granted(g)
+	if err != nil {
+		return err
+	}
+	return e.ask(ctx, &r, http.MethodPost, path, in, out)
+}
+
+// Ask is Look and Change in one, for what has no grant yet.
 func (m *Manager) Ask(ctx context.Context, name, workspace, method, path string, in, out any) error {
 	e, r, err := m.find(ctx, name, workspace)
 	if err != nil {
 		return err
 	}
+	return e.ask(ctx, &r, method, path, in, out)
+}
+
+func (e *entry) ask(ctx context.Context, r *rig.Rig, method, path string, in, out any) error {
 	if e == nil {
-		return unusable(&r)
+		return unusable(r)
 	}
 	e.mu.Lock()
-	err = unusable(&e.r)
+	err := unusable(&e.r)
 	k := e.keeper
 	e.mu.Unlock()
 	if err == nil && k == nil {
@@ -113,7 +157,7 @@ func (m *Manager) Ask(ctx context.Context, name, workspace, method, path string,
 	return keeperError(r.ID, call(ctx, k, method, path, in, out))
 }
 
-// Call is Ask for a use that is under way.
+// Call is one JSON request of a use that is under way.
 func (u *Use) Call(ctx context.Context, method, path string, in, out any) error {
 	return u.Failed(call(ctx, u.Keeper, method, path, in, out))
 }
@@ -131,26 +175,20 @@ func call(ctx context.Context, k *placement.Keeper, method, path string, in, out
 const powerTimeout = 10 * time.Second
 
 // Park stops a rig's processors. It is refused while the rig is in use.
-func (m *Manager) Park(ctx context.Context, name, workspace string) (rig.Rig, error) {
-	e, r, err := m.find(ctx, name, workspace)
+func (m *Manager) Park(ctx context.Context, g *authority.Grant) (rig.Rig, error) {
+	e, r, err := m.granted(g)
 	if err != nil {
 		return r, err
-	}
-	if e == nil {
-		return r, unusable(&r)
 	}
 	err = e.park(ctx, nil)
 	return e.snapshot(), err
 }
 
 // Wake lets a parked rig go on.
-func (m *Manager) Wake(ctx context.Context, name, workspace string) (rig.Rig, error) {
-	e, r, err := m.find(ctx, name, workspace)
+func (m *Manager) Wake(ctx context.Context, g *authority.Grant) (rig.Rig, error) {
+	e, r, err := m.granted(g)
 	if err != nil {
 		return r, err
-	}
-	if e == nil {
-		return r, unusable(&r)
 	}
 	e.touch(m.now())
 	err = e.wake(ctx)
@@ -163,7 +201,7 @@ func (e *entry) park(ctx context.Context, seen *time.Time) error {
 	defer e.power.Unlock()
 	e.mu.Lock()
 	err := unusable(&e.r)
-	k, phase, busy, used := e.keeper, e.r.Phase, inUse(e.streams), seen != nil && !e.lastUse.Equal(*seen)
+	k, phase, busy, used := e.keeper, e.r.Phase, e.using(), seen != nil && !e.lastUse.Equal(*seen)
 	e.mu.Unlock()
 	switch {
 	case err != nil:

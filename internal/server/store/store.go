@@ -217,7 +217,7 @@ func oneRow(n int64, err, none error) error {
 
 // PutRig writes a rig as it is now.
 func (s *Store) PutRig(ctx context.Context, r rig.Rig) error {
-	r.Step, r.InUse = nil, nil // of the moment
+	r.Step, r.InUse, r.Control = nil, nil, nil // of the moment
 	doc, err := json.Marshal(r)
 	if err != nil {
 		return err
