@@ -11,7 +11,9 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -80,13 +82,14 @@ func (fakePreparer) Prepare(ctx context.Context, s rig.Spec, r rig.Resources, st
 
 type fakePolicy struct{}
 
-func (fakePolicy) Check(p string) error {
+func (fakePolicy) Canonical(p string) (string, error) {
 	if p == "" || p[0] == '-' {
-		return errors.New("not a pattern")
+		return "", errors.New("not a pattern")
 	}
-	return nil
+	return strings.ToLower(p), nil
 }
-func (fakePolicy) Defaults(rig.Surface) []string { return []string{"default.test"} }
+func (fakePolicy) Defaults(rig.Surface) []string       { return []string{"default.test"} }
+func (fakePolicy) Covers(list []string, p string) bool { return slices.Contains(list, p) }
 
 type fakeImages struct{}
 

@@ -4,6 +4,9 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 
 	"rigs/internal/doctor"
 	"rigs/internal/host"
@@ -46,12 +49,42 @@ func realParts(h Host) (Parts, error) {
 // egressPolicy is package policy.
 type egressPolicy struct{}
 
-func (egressPolicy) Check(pattern string) error {
-	_, err := policy.Parse(pattern)
-	return err
+func (egressPolicy) Canonical(pattern string) (string, error) {
+	p, err := policy.Parse(pattern)
+	return p.String(), err
 }
 
 func (egressPolicy) Defaults(s rig.Surface) []string { return policy.Defaults(s) }
+
+// Covers knows of wildcards only when they are on the list as they are: what it
+// does not see as covered is asked for.
+func (egressPolicy) Covers(list []string, pattern string) bool {
+	p, err := policy.Parse(pattern)
+	if err != nil {
+		return false
+	}
+	l, err := policy.ParseList(list)
+	if err != nil {
+		return false
+	}
+	if slices.Contains(l.Strings(), p.String()) {
+		return true
+	}
+	if strings.ContainsAny(p.String(), "* ") {
+		return false
+	}
+	host, ports, found := strings.Cut(p.String(), ":")
+	if !found {
+		ports = "80,443"
+	}
+	for s := range strings.SplitSeq(ports, ",") {
+		port, err := strconv.Atoi(s)
+		if err != nil || !l.Admits(host, port) {
+			return false
+		}
+	}
+	return true
+}
 
 // imageParts is package image.
 type imageParts struct{ m *machinery }

@@ -44,6 +44,7 @@ import (
 	"rigs/internal/server/audit"
 	"rigs/internal/server/auth"
 	"rigs/internal/server/authority"
+	"rigs/internal/server/egress"
 	"rigs/internal/server/feed"
 	"rigs/internal/server/lock"
 	"rigs/internal/server/metrics"
@@ -191,7 +192,13 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	desk.Answerers(rules.MayAnswer)
 	desk.Handle(rig.ApprovalAction, rules.Remember)
+	egressLogs, err := egress.Open(egress.Options{Dir: dir.layout.EgressLogs(), Metrics: meters, Log: log, Now: o.Now})
+	if err != nil {
+		return err
+	}
+	defer egressLogs.Stop()
 	manager = rigs.New(rigs.Config{
+		Egress: egressLogs, Ended: desk.CancelRig,
 		Authority: rules,
 		Starting:  runtime.NumCPU(),
 		Store:     st, Placement: place, Preparer: parts.Preparer, Policy: parts.Policy, Metrics: meters, Feed: &events,
@@ -211,7 +218,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	s := serve(ctx, handler, log, sock, tcp)
 	clock, stopClock := context.WithCancel(ctx)
 	var clockDone sync.WaitGroup
-	clockDone.Go(func() { keepTime(clock, manager, st, log, o.Now) })
+	clockDone.Go(func() { keepTime(clock, manager, desk, st, log, o.Now) })
 	log.Info("ready", "socket", ready.Socket, "url", ready.URL, "version", o.Version, "user", place.User())
 	if o.Ready != nil {
 		o.Ready(ready)
@@ -227,6 +234,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	clockDone.Wait()
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
+	desk.Close()
 	err = errors.Join(err, manager.Shutdown(end))
 	events.Close()
 	s.stop(ctx)
@@ -445,7 +453,7 @@ func recoverState(ctx context.Context, st *store.Store, place *placement.Local, 
 }
 
 // keepTime ticks until ctx ends.
-func keepTime(ctx context.Context, m *rigs.Manager, st *store.Store, log *slog.Logger, now func() time.Time) {
+func keepTime(ctx context.Context, m *rigs.Manager, desk *approvals.Desk, st *store.Store, log *slog.Logger, now func() time.Time) {
 	t := time.NewTicker(tick)
 	defer t.Stop()
 	tidied := now()
@@ -455,6 +463,7 @@ func keepTime(ctx context.Context, m *rigs.Manager, st *store.Store, log *slog.L
 			return
 		case <-t.C:
 			m.Tick(ctx, now())
+			desk.Tick()
 			if n := now().Round(0); n.Sub(tidied) >= tidyEvery {
 				tidied = n
 				if err := st.Tidy(ctx, n); err != nil {

@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -80,6 +81,8 @@ type API struct {
 	Config
 	mux  *http.ServeMux // what needs a caller
 	huma huma.API
+
+	scraping sync.Mutex // one scrape of the metrics at a time
 }
 
 // New returns the API.
@@ -95,15 +98,20 @@ func New(c Config) *API {
 	}
 	hc.Security = []map[string][]string{{"token": {}}, {"session": {}}}
 	a.huma = humago.New(a.mux, hc)
+	if c.Desk != nil { // a description needs none
+		c.Desk.Handle(rig.ApprovalEgress, a.admit)
+	}
 	a.serverRoutes()
 	a.spaceRoutes()
 	a.rigRoutes()
 	a.controlRoutes()
+	a.egressRoutes()
+	a.approvalRoutes()
 	a.streamRoutes()
 	a.fileRoutes()
 	a.eventRoutes()
 	a.imageRoutes()
-	a.mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) { c.Metrics.Handler().ServeHTTP(w, r) })
+	a.mux.HandleFunc("GET /metrics", a.metrics)
 	a.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) { wire.WriteJSON(w, a.huma.OpenAPI()) })
 	a.mux.HandleFunc("/", notFound)
 	return a

@@ -82,24 +82,25 @@ func (a *API) eventResponses(events map[string]reflect.Type) map[string]*huma.Re
 func (a *API) eventRoutes() {
 	t := reflect.TypeFor[rig.Event]()
 	op := route{method: "GET", path: "/v1/events", id: "watchEvents", summary: "Events of rigs as they happen, beginning with one for every live rig", tag: "rigs"}.operation()
-	op.Responses = a.eventResponses(map[string]reflect.Type{"rig": t, "egress": t, "rules": t})
+	op.Responses = a.eventResponses(map[string]reflect.Type{"rig": t, "egress": t, "rules": t, "approval": t, "audit": t})
 	huma.Register(a.huma, op, func(ctx context.Context, in *struct {
 		Workspace string `query:"workspace" maxLength:"63" doc:"Only this workspace's"`
 		Space     string `query:"space" maxLength:"63" doc:"Only this space's"`
 		Rig       string `query:"rig" maxLength:"160" doc:"Only this rig's, in any form that names one"`
 		Viewer    string `query:"viewer" maxLength:"64" doc:"Names the viewer that this stream is of, as POST …/take does"`
 	}) (*huma.StreamResponse, error) {
-		f := feed.Filter{Workspace: in.Workspace, Space: in.Space}
+		f, workspace := feed.Filter{Workspace: in.Workspace, Space: in.Space}, in.Workspace
 		if in.Rig != "" {
 			r, err := a.rig(ctx, &RigIn{in.Rig, in.Workspace})
 			if err != nil {
 				return nil, err
 			}
-			f = feed.Filter{RigID: r.ID}
+			f, workspace = feed.Filter{RigID: r.ID}, r.Workspace
 		}
 		f.Sees = a.sees(ctx)
 		return streamed(func(s *sse) {
 			defer a.Rigs.Watch(auth.From(ctx).Principal, in.Viewer)()
+			defer a.Desk.Watch(auth.From(ctx).Principal, workspace)()
 			a.events(ctx, f, s)
 		}), nil
 	})

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -107,34 +106,6 @@ func (a *API) rigRoutes() {
 				defer cancel()
 				return out, u.Call(ctx, http.MethodGet, "/v1/stat?"+url.Values{"path": {in.Path}}.Encode(), nil, &out)
 			})
-		})
-
-	handle(a, route{method: "GET", path: "/v1/rigs/{rig}/egress", id: "getEgress", summary: "The patterns that a rig's gate admits", tag: "egress"},
-		func(ctx context.Context, in *RigIn) (keeperapi.EgressRules, error) {
-			var out keeperapi.EgressRules
-			return out, a.ask(ctx, in, http.MethodGet, "/v1/egress", nil, &out)
-		})
-	type changeIn struct {
-		RigIn
-		Body keeperapi.EgressChange
-	}
-	handle(a, route{method: "POST", path: "/v1/rigs/{rig}/egress/allow", id: "allowEgress", summary: "Admit a pattern", tag: "egress"},
-		func(ctx context.Context, in *changeIn) (keeperapi.EgressRules, error) {
-			var out keeperapi.EgressRules
-			return out, a.ask(ctx, &in.RigIn, http.MethodPost, "/v1/egress/allow", in.Body, &out)
-		})
-	handle(a, route{method: "POST", path: "/v1/rigs/{rig}/egress/deny", id: "denyEgress", summary: "Remove a pattern and close what only it admitted", tag: "egress"},
-		func(ctx context.Context, in *changeIn) (keeperapi.EgressRules, error) {
-			var out keeperapi.EgressRules
-			return out, a.ask(ctx, &in.RigIn, http.MethodPost, "/v1/egress/deny", in.Body, &out)
-		})
-	handle(a, route{method: "GET", path: "/v1/rigs/{rig}/egress/log", id: "getEgressLog", summary: "What the gate decided", tag: "egress"},
-		func(ctx context.Context, in *struct {
-			RigIn
-			After int64 `query:"after" minimum:"0" doc:"Only events with a higher number"`
-		}) (keeperapi.EgressLog, error) {
-			var out keeperapi.EgressLog
-			return out, a.ask(ctx, &in.RigIn, http.MethodGet, "/v1/egress/log?after="+strconv.FormatInt(in.After, 10), nil, &out)
 		})
 }
 

@@ -96,11 +96,16 @@ func (d *Dropped) Set(rigID string, counts map[string]uint64) {
 	}
 }
 
-// Forget says that a rig is closed.
-func (d *Dropped) Forget(rigID string) {
+// Keep forgets the rigs that are not among those given: they are closed. Set must
+// not be called for them again.
+func (d *Dropped) Keep(live []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.last, rigID)
+	for id := range d.last {
+		if !slices.Contains(live, id) {
+			delete(d.last, id)
+		}
+	}
 }
 
 // Describe is part of prometheus.Collector.

@@ -7,6 +7,7 @@ import (
 	"rigs/internal/keeperapi"
 	"rigs/internal/rig"
 	"rigs/internal/server/placement"
+	"rigs/internal/server/store"
 )
 
 // Placement runs keepers; placement.Local is one.
@@ -39,8 +40,11 @@ type Preparer interface {
 
 // Policy knows egress patterns.
 type Policy interface {
-	Check(pattern string) error
+	// Canonical is the one spelling of a pattern, or says what is wrong with it.
+	Canonical(pattern string) (string, error)
 	Defaults(s rig.Surface) []string
+	// Covers reports whether a list admits all that a pattern does.
+	Covers(list []string, pattern string) bool
 }
 
 // Store keeps rigs and spaces; store.Store is one.
@@ -50,6 +54,7 @@ type Store interface {
 	HasWorkspace(ctx context.Context, name string) (bool, error)
 	HasSpace(ctx context.Context, workspace, name string) (bool, error)
 	AddSpace(ctx context.Context, workspace, name string, at time.Time) error
+	WorkspaceEgress(ctx context.Context, workspace string) (map[rig.Surface]store.EgressChange, error)
 }
 
 // Metrics counts; metrics.Metrics does.

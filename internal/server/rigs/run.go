@@ -45,6 +45,7 @@ func (e *entry) run(ctx context.Context) {
 	e.started() // closed while it was in the queue
 	e.mu.Unlock()
 	e.teardown(ctx)
+	e.m.egress.Close(e.r.ID)
 	close(e.done)
 	e.finish(ctx) // does nothing to a failed one
 	e.cancel()
@@ -53,6 +54,7 @@ func (e *entry) run(ctx context.Context) {
 // settle moves the rig to where the end of its machine leads, at once: what is
 // left of the machine goes afterwards.
 func (e *entry) settle(ctx context.Context, why rig.CloseReason, err error) {
+	defer e.m.ended(e.r.ID) // the id never changes
 	switch {
 	case ctx.Err() != nil: // somebody has moved it to closing
 	case why != "":
@@ -71,15 +73,12 @@ func (e *entry) start(ctx context.Context) (*placement.Keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.mu.Lock()
-	e.r.Image, e.r.Accel = p.Image, p.Machine.Accel
-	if !e.spec.NoDefaults {
-		for _, x := range p.Egress {
-			if !slices.Contains(e.r.Egress, x) {
-				e.r.Egress = append(e.r.Egress, x)
-			}
-		}
+	list, err := e.m.imageEgress(ctx, e.spec, e.snapshot().Egress, p.Egress)
+	if err != nil {
+		return nil, err
 	}
+	e.mu.Lock()
+	e.r.Image, e.r.Accel, e.r.Egress = p.Image, p.Machine.Accel, list
 	cfg := keeperapi.Config{
 		RigID: e.r.ID, Machine: p.Machine, Boot: p.Boot, Template: p.Template, HostName: hostName(&e.r),
 		Deadline: e.r.ExpiresAt, Egress: slices.Clone(e.r.Egress),
@@ -151,7 +150,10 @@ func (e *entry) attend(ctx context.Context, k *placement.Keeper) {
 		e.closeKeeper(ctx, k)
 		cut()
 	}()
-	for range events { // what it says while it closes must be read
+	for ev := range events { // what it says while it closes: how its connections ended
+		if ev.Egress != nil {
+			e.egress(*ev.Egress)
+		}
 	}
 	<-closed
 }
@@ -196,9 +198,7 @@ func (e *entry) handle(ctx context.Context, ev keeperapi.Event) (rig.CloseReason
 	case ev.Step != nil:
 		e.step(*ev.Step)
 	case ev.Egress != nil:
-		e.mu.Lock()
-		e.publish(rig.Event{Type: "egress", Egress: ev.Egress})
-		e.mu.Unlock()
+		e.egress(*ev.Egress)
 	case ev.Type == "rules":
 		e.rules(ctx, ev.Rules)
 	case ev.Phase == rig.Ready:

@@ -49,8 +49,9 @@ func resolve(s rig.Spec, defaults func(rig.Surface) rig.Resources, p Policy) (ri
 	if len(s.Allow) > maxPatterns {
 		return s, none, rig.FieldErrorf("allow", "%d egress patterns: the most is %d", len(s.Allow), maxPatterns)
 	}
-	for _, a := range s.Allow {
-		if err := p.Check(a); err != nil {
+	s.Allow = slices.Clone(s.Allow)
+	for i, a := range s.Allow {
+		if s.Allow[i], err = p.Canonical(a); err != nil {
 			return s, none, rig.FieldErrorf("allow", "%w", err)
 		}
 	}
@@ -77,11 +78,11 @@ func resolve(s rig.Spec, defaults func(rig.Surface) rig.Resources, p Policy) (ri
 	return s, r, nil
 }
 
-// patterns is the egress list that a rig starts with.
-func patterns(s rig.Spec, p Policy) []string {
+// patterns is the egress list that a rig starts with, but for what its image needs.
+func patterns(s rig.Spec, defaults []string) []string {
 	out := []string{}
 	if !s.NoDefaults {
-		out = append(out, p.Defaults(s.Surface)...)
+		out = append(out, defaults...)
 	}
 	for _, a := range s.Allow {
 		if !slices.Contains(out, a) {
