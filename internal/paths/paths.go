@@ -106,6 +106,9 @@ func (l Layout) Database() string { return filepath.Join(l.data, "rigs.db") }
 // has a copy of that cannot make rows.
 func (l Layout) AuditKey() string { return filepath.Join(l.data, "audit.key") }
 
+// EgressLogs holds the egress logs of rigs, of closed ones too.
+func (l Layout) EgressLogs() string { return filepath.Join(l.data, "egress") }
+
 // ServerSocket is where the server listens for its owner.
 func (l Layout) ServerSocket() string { return filepath.Join(l.data, "rigs.sock") }
 
