@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -97,38 +98,50 @@ func cloneOf(r client.Rig) (clone, error) {
 	return c, nil
 }
 
-func (c clone) restore(ctx context.Context) error {
-	plan := c.plan
-	if err := os.RemoveAll(plan.Disk); err != nil {
-		return err
+// machine is a clone that runs without a keeper, and the session with its agent.
+type machine struct {
+	*vm.Machine
+	mux *wire.Mux
+}
+
+// boot restores the template and rekeys the machine. Its disk is plan.Disk.
+func (c clone) boot(ctx context.Context, network guestapi.Network) (*machine, error) {
+	if err := os.RemoveAll(c.plan.Disk); err != nil {
+		return nil, err
 	}
-	if err := vm.WriteOverlay(plan.Disk, c.diskMB, filepath.Join(c.template, keeper.TemplateDisk), "qcow2"); err != nil {
-		return err
+	if err := vm.WriteOverlay(c.plan.Disk, c.diskMB, filepath.Join(c.template, keeper.TemplateDisk), "qcow2"); err != nil {
+		return nil, err
 	}
 	state, err := os.Open(filepath.Join(c.template, keeper.TemplateState))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer state.Close()
-	m, err := vm.Start(plan, vm.Options{QEMU: c.qemu, Dir: filepath.Dir(plan.Disk), Env: []string{"PATH=/usr/bin:/bin"}})
+	v, err := vm.Start(c.plan, vm.Options{QEMU: c.qemu, Dir: filepath.Dir(c.plan.Disk), Env: []string{"PATH=/usr/bin:/bin"}})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer m.Kill() //nolint:errcheck // the measurement is over
+	m := &machine{Machine: v}
+	if err := m.begin(ctx, state, network); err != nil {
+		m.stop()
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *machine) begin(ctx context.Context, state *os.File, network guestapi.Network) (err error) {
 	if err := m.Restore(ctx, state); err != nil {
 		return err
 	}
 	if err := wire.HostHandshake(m.Agent, 10*time.Second); err != nil {
 		return m.Failure(err.Error())
 	}
-	mux, err := wire.NewMux(m.Agent, true)
-	if err != nil {
+	if m.mux, err = wire.NewMux(m.Agent, true); err != nil {
 		return err
 	}
-	defer mux.Close() //nolint:errcheck // the measurement is over
 	ask := guestapi.Rekey{
-		Entropy: make([]byte, 64), HostName: "floor", MachineID: hex.EncodeToString(make([]byte, 16)), Secret: "floor", Time: time.Now(),
-		Network: guestapi.Network{Address: "10.0.0.2/24", Gateway: "10.0.0.1", MTU: vm.MTU},
+		Entropy: make([]byte, 64), HostName: "bare", MachineID: hex.EncodeToString(make([]byte, 16)), Secret: "bare", Time: time.Now(),
+		Network: network,
 	}
 	rand.Read(ask.Entropy)
 	body, err := json.Marshal(ask)
@@ -139,7 +152,7 @@ func (c clone) restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	res, err := mux.Transport().RoundTrip(req)
+	res, err := m.mux.Transport().RoundTrip(req)
 	if err != nil {
 		return err
 	}
@@ -147,16 +160,40 @@ func (c clone) restore(ctx context.Context) error {
 	if res.StatusCode != http.StatusOK {
 		return fmt.Errorf("rekey: %s", res.Status)
 	}
-	conn, err := wire.Dial(ctx, mux.Dial, "guest", "/v1/exec", nil)
+	return nil
+}
+
+// exec runs a command and returns what it said on standard output.
+func (m *machine) exec(ctx context.Context, ask guestapi.ExecRequest, input io.Reader) (string, error) {
+	conn, err := wire.Dial(ctx, m.mux.Dial, "guest", "/v1/exec", nil)
+	if err != nil {
+		return "", err
+	}
+	var out, complaint bytes.Buffer
+	ask.Stdin = input != nil
+	st, err := guestapi.RunStream(ctx, conn, ask, guestapi.StreamIO{Stdin: input, Stdout: &out, Stderr: &complaint})
+	if err == nil && st.Code != 0 {
+		err = fmt.Errorf("status %d: %s %s", st.Code, tail(complaint.String()), tail(out.String()))
+	}
+	return out.String(), err
+}
+
+func (m *machine) stop() {
+	if m.mux != nil {
+		m.mux.Close() //nolint:errcheck // the measurement is over
+	}
+	m.Kill() //nolint:errcheck // the measurement is over
+}
+
+func (c clone) restore(ctx context.Context) error {
+	m, err := c.boot(ctx, guestapi.Network{Address: "10.0.0.2/24", Gateway: "10.0.0.1", MTU: vm.MTU})
 	if err != nil {
 		return err
 	}
-	var out bytes.Buffer
-	if _, err := guestapi.RunStream(ctx, conn, guestapi.ExecRequest{Shell: "echo hello"}, guestapi.StreamIO{Stdout: &out}); err != nil {
-		return err
+	defer m.stop()
+	out, err := m.exec(ctx, guestapi.ExecRequest{Shell: "echo hello"}, nil)
+	if err == nil && out != "hello\n" {
+		err = fmt.Errorf("the command said %q", out)
 	}
-	if out.String() != "hello\n" {
-		return fmt.Errorf("the command said %q", out.String())
-	}
-	return nil
+	return err
 }

@@ -99,6 +99,7 @@ var groups = []group{
 	{"exec", measureExec},
 	{"copy", measureCopy},
 	{"memory", measureMemory},
+	{"network", measureNetwork},
 }
 
 func main() {
@@ -118,33 +119,35 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.stop()) }()
-	rep := &report{}
+	all := &report{}
 	for _, g := range groups {
 		if *only != "" && *only != g.name {
 			continue
 		}
+		rep := &report{}
 		if err := g.run(ctx, b, rep); err != nil {
 			return fmt.Errorf("%s: %w", g.name, err)
+		}
+		all.rows = append(all.rows, rep.rows...)
+		if *write {
+			if err := intoPage("docs/performance.md", g.name, rep.markdown(), b.machine); err != nil {
+				return err
+			}
 		}
 	}
 	if *asJSON {
 		e := json.NewEncoder(os.Stdout)
 		e.SetIndent("", "  ")
-		if err := e.Encode(rep.rows); err != nil {
-			return err
-		}
-	} else {
-		fmt.Print(rep.markdown())
+		return e.Encode(all.rows)
 	}
-	if *write {
-		return intoPage("docs/performance.md", rep.markdown(), b.machine)
-	}
+	fmt.Print(all.markdown())
 	return nil
 }
 
-// intoPage replaces what stands between the markers of a page.
-func intoPage(page, table, machine string) error {
-	const begin, end = "<!-- bench begin -->\n", "<!-- bench end -->"
+// intoPage replaces what stands between the markers of a group in a page. Each group
+// has a table of its own, with its own date: one can be measured alone.
+func intoPage(page, group, table, machine string) error {
+	begin, end := "<!-- bench "+group+" begin -->\n", "<!-- bench "+group+" end -->"
 	old, err := os.ReadFile(page)
 	if err != nil {
 		return err
@@ -154,7 +157,8 @@ func intoPage(page, table, machine string) error {
 	if !ok1 || !ok2 {
 		return fmt.Errorf("%s: the markers %q and %q are not there", page, begin, end)
 	}
-	middle := fmt.Sprintf("Measured %s by `make bench BENCHFLAGS=-write` on %s.\n\n%s", time.Now().UTC().Format(time.DateOnly), machine, table)
+	flags := strings.Join(os.Args[1:], " ")
+	middle := fmt.Sprintf("Measured %s by `make bench BENCHFLAGS=%q` on %s.\n\n%s", time.Now().UTC().Format(time.DateOnly), flags, machine, table)
 	return os.WriteFile(page, slices.Concat(head, []byte(begin), []byte(middle), []byte(end), tail), 0o644)
 }
 

@@ -89,12 +89,17 @@ func (b *bench) ready(ctx context.Context) error {
 		}
 	}
 	last := ""
-	r, err := b.open(ctx, client.Spec{}, func(s client.Step) {
+	say := func(s client.Step) {
 		if s.Text != last {
 			last = s.Text
 			fmt.Fprintln(os.Stderr, "preparing:", last)
 		}
-	})
+	}
+	// An image that is there and fresh is not built again.
+	if _, err := b.BuildImage(ctx, string(rig.Terminal), false, say); err != nil {
+		return err
+	}
+	r, err := b.open(ctx, client.Spec{}, say)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ func installSSH(ctx context.Context, b *bench, id string) error {
 	get := exec.CommandContext(ctx, "apt-get", "-o", "APT::Sandbox::User=root", "download", "openssh-server", "libwrap0")
 	get.Dir = debs
 	if out, err := get.CombinedOutput(); err != nil {
-		return fmt.Errorf("apt-get download: %w: %s", err, tail(string(out), 400))
+		return fmt.Errorf("apt-get download: %w: %s", err, tail(string(out)))
 	}
 	if err := b.command(ctx, "cp", debs, id+":/tmp/").Run(); err != nil {
 		return fmt.Errorf("copy the packages in: %w", err)
@@ -34,7 +34,7 @@ func installSSH(ctx context.Context, b *bench, id string) error {
 	res, err := b.Run(ctx, id, client.ExecCollect{ExecRequest: client.ExecRequest{Root: true,
 		Shell: "(dpkg --force-depends --unpack /tmp/debs/*.deb && useradd --system --home /run/sshd --shell /usr/sbin/nologin sshd && mkdir -p /run/sshd && ssh-keygen -A && cp -n /usr/share/openssh/sshd_config /etc/ssh/ && /usr/sbin/sshd -t) 2>&1"}})
 	if err == nil && res.Code != 0 {
-		err = fmt.Errorf("status %d: %s", res.Code, tail(string(res.Stdout), 400))
+		err = fmt.Errorf("status %d: %s", res.Code, tail(string(res.Stdout)))
 	}
 	return err
 }
@@ -65,7 +65,7 @@ func measureSSH(ctx context.Context, b *bench, id string, rep *report) error {
 		c := exec.CommandContext(ctx, "ssh", append(append(append([]string{}, opts...), extra...), "rig@"+id, "true")...)
 		c.Env = b.env
 		if out, err := c.CombinedOutput(); err != nil {
-			return fmt.Errorf("ssh: %w: %s", err, tail(string(out), 400))
+			return fmt.Errorf("ssh: %w: %s", err, tail(string(out)))
 		}
 		return nil
 	}
@@ -87,7 +87,8 @@ func measureSSH(ctx context.Context, b *bench, id string, rep *report) error {
 	return exec.CommandContext(ctx, "ssh", "-F", "/dev/null", "-o", "ControlPath="+filepath.Join(b.dir, "mux"), "-O", "exit", "rig@"+id).Run()
 }
 
-func tail(s string, n int) string {
+// tail is the end of what a program said, for an error.
+func tail(s string) string {
 	s = strings.TrimSpace(s)
-	return s[max(0, len(s)-n):]
+	return s[max(0, len(s)-400):]
 }
