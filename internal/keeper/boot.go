@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"rigs/internal/guestapi"
+	"rigs/internal/keeper/confine"
 	"rigs/internal/keeper/vm"
 	"rigs/internal/keeperapi"
 	"rigs/internal/rig"
@@ -46,7 +47,10 @@ func environment(cfg keeperapi.Config) []string {
 // start begins to run a plan and hands the machine's wire to attach, which must
 // not block.
 func start(cfg keeperapi.Config, log *slog.Logger, p vm.Plan, attach func(*vm.Machine)) (*vm.Machine, error) {
-	m, err := vm.Start(p, vm.Options{QEMU: cfg.Machine.QEMU, Dir: cfg.DiskDir, Env: environment(cfg), Log: log})
+	m, err := vm.Start(p, vm.Options{
+		QEMU: cfg.Machine.QEMU, Dir: cfg.DiskDir, Env: environment(cfg), Log: log,
+		Confine: func() error { return confine.Machine(confine.FilesOf(cfg, TemplateMemory), p.Memory == vm.Private) },
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"rigs/internal/keeper/confine"
 	"rigs/internal/keeperapi"
 	"rigs/internal/rig"
 )
@@ -34,6 +35,15 @@ func Main(ctx context.Context, stdin io.Reader, stdout io.Writer) int {
 		return 1
 	}
 	log := newLog(cfg)
+	lacks, err := confine.Keeper(confine.FilesOf(cfg, TemplateMemory))
+	if err != nil {
+		log.Error("keeper failed", "err", err)
+		out.failed(rig.Errorf(rig.CodeUnavailable, "%w", err))
+		return 1
+	}
+	if lacks != "" {
+		log.Warn("not confined as far as it could be", "lacks", lacks)
+	}
 	if cfg.Mode == keeperapi.ModeRig {
 		if err := serveRig(ctx, cfg, log); err != nil {
 			log.Error("keeper failed", "err", err)

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"rigs/internal/guestapi"
+	"rigs/internal/keeper/confine"
 	"rigs/internal/keeperapi"
 	"rigs/internal/paths"
 	"rigs/internal/rig"
@@ -39,7 +40,7 @@ func Task(ctx context.Context, t testing.TB, cfg keeperapi.Config) error {
 	}
 	var out, log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &log
-	if err := cmd.Start(); err != nil {
+	if err := confine.Start(cmd); err != nil {
 		return err
 	}
 	stop := context.AfterFunc(ctx, func() { in.Close() }) // the lifeline
@@ -114,7 +115,7 @@ func StartAs(t testing.TB, cfg keeperapi.Config, as *syscall.Credential) *Keeper
 	b, err := json.Marshal(cfg)
 	must(t, err)
 	k.cmd.Stdin, k.cmd.Stderr, k.cmd.Stdout = bytes.NewReader(b), k.log, k.log
-	must(t, k.cmd.Start())
+	must(t, confine.Start(k.cmd))
 	go func() {
 		_ = k.cmd.Wait() // its status is in ProcessState
 		close(k.exited)

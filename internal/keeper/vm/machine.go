@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -32,6 +31,9 @@ type Options struct {
 	Env  []string // all of its environment
 	// Log gets the first lines of what QEMU says on standard error, at level debug.
 	Log *slog.Logger
+	// Confine takes from the thread that starts QEMU, and so from QEMU, what QEMU does not
+	// need (see package confine).
+	Confine func() error
 }
 
 // Machine is a running QEMU. Its owner must call Close.
@@ -97,7 +99,7 @@ func Start(p Plan, o Options) (*Machine, error) {
 		cmd.Stdout, cmd.Stderr = both, both
 	}
 	cmd.WaitDelay = time.Second
-	if err := m.run(cmd, p.Memory == Private); err != nil {
+	if err := m.run(cmd, o.Confine); err != nil {
 		return fail(startError(err, o.QEMU))
 	}
 	m.readers.Go(func() { _, _ = io.Copy(struct{ io.Writer }{m.console}, m.consoleConn) })
@@ -114,14 +116,14 @@ func startError(err error, qemu string) error {
 
 // run starts the process on a thread that nothing else uses and that lives as
 // long as the process: the parent-death signal comes when the thread ends, and
-// the system-call filter of a clone is the thread's.
-func (m *Machine) run(cmd *exec.Cmd, filter bool) error {
+// what confine does is done to the thread.
+func (m *Machine) run(cmd *exec.Cmd, confine func() error) error {
 	started := make(chan error)
 	go func() {
 		lockThread()
-		if filter {
-			if err := denyFallocate(); err != nil {
-				started <- fmt.Errorf("system-call filter: %w", err)
+		if confine != nil {
+			if err := confine(); err != nil {
+				started <- err
 				return
 			}
 		}
@@ -203,8 +205,8 @@ func (m *Machine) Failure(why string) *rig.Problem {
 	return rig.Errorf(rig.CodeBackendFailure, "%s", b.String())
 }
 
-// complaints are QEMU's last words without those about what denyFallocate
-// refuses a clone: QEMU repeats them while the machine is well.
+// complaints are QEMU's last words without those about the
+// fallocate that a clone is refused: QEMU repeats them while the machine is well.
 func complaints(stderr string) string {
 	lines := slices.DeleteFunc(strings.Split(stderr, "\n"), func(l string) bool {
 		return strings.Contains(l, "ram_block_discard_range: Failed to fallocate")

@@ -19,5 +19,3 @@ func lockThread() { runtime.LockOSThread() }
 func dieWithThread(*exec.Cmd) {}
 
 func socketPair() (*net.UnixConn, *os.File, error) { return nil, nil, errNotHere }
-
-func denyFallocate() error { return errNotHere }

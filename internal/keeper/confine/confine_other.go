@@ -1,0 +1,20 @@
+//go:build !linux
+
+package confine
+
+import "os/exec"
+
+// ABI is 0: only Linux has Landlock.
+func ABI() int { return 0 }
+
+// Start starts a keeper.
+func Start(cmd *exec.Cmd) error { return cmd.Start() }
+
+// Keeper does nothing here, where no machine runs.
+func Keeper(Files) (lacks string, err error) { return "", nil }
+
+// Machine does nothing here.
+func Machine(Files, bool) error { return nil }
+
+// Limit does nothing here.
+func Limit(int) error { return nil }
