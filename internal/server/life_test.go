@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"rigs/client"
+	"rigs/internal/guestapi"
 	"rigs/internal/rig"
+	"rigs/internal/wire"
 )
 
 func TestARigIsOpenedUsedAndClosed(t *testing.T) {
@@ -248,10 +250,10 @@ func TestAnIdleRigIsParkedWokenByUseAndClosedInTheEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	used, err := s.Rig(ctxOf(t), r.ID)
-	if err != nil || !slices.Equal(used.InUse, []string{"1 terminal open"}) {
-		t.Errorf("%+v %v", used, err)
+	if err := wire.NewWriter(conn).WriteJSON(wire.KindStart, guestapi.TerminalRequest{}); err != nil {
+		t.Fatal(err)
 	}
+	s.until(r.ID, "in use", func(r rig.Rig) bool { return slices.Equal(r.InUse, []string{"1 terminal open"}) })
 	_, err = s.Park(ctxOf(t), r.ID)
 	code(t, err, rig.CodeConflict)
 	s.clock.advance(15 * time.Minute)

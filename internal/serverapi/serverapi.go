@@ -264,6 +264,11 @@ type Membership struct {
 	Role      rig.Role `json:"role" enum:"viewer,member,admin,owner"`
 }
 
+// NewRole is the role that a principal is to have.
+type NewRole struct {
+	Role rig.Role `json:"role" enum:"viewer,member,admin,owner"`
+}
+
 // Members lists the members of a workspace.
 type Members struct {
 	Members []Membership `json:"members"`

@@ -24,7 +24,7 @@ func (a *API) observe(next http.Handler) http.Handler {
 		start := time.Now()
 		rec := &recorder{ResponseWriter: w}
 		if r.Body != nil && r.Body != http.NoBody {
-			r.Body = &timedBody{ReadCloser: r.Body, c: http.NewResponseController(w), rolling: r.Method == http.MethodPut}
+			r.Body = &timedBody{ReadCloser: r.Body, c: http.NewResponseController(w), rolling: r.Method == http.MethodPut || r.URL.Path == "/v1/shed"}
 		}
 		r = withHeader(r.WithContext(context.WithValue(r.Context(), hostKey{}, r.Host)), rec)
 		next.ServeHTTP(rec, r)

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"html"
 	"net/http"
 	"net/url"
@@ -66,24 +68,29 @@ func (a *API) serverRoutes() {
 		})
 }
 
-// newToken makes a token and gives its principal the role that was asked for. The
-// role comes first: a token must never be good for more, not for a moment.
+// newToken makes a token and gives its principal the role that was asked for, or,
+// if it has none, all that a person or an agent can have. The role comes first: a
+// token must not be good for more, not for a moment.
 func (a *API) newToken(ctx context.Context, n serverapi.NewToken) (serverapi.CreatedToken, error) {
-	if n.Workspace != "" && n.Role == "" {
-		n.Role = rig.Member
-	}
-	if n.Role == "" {
-		return a.Auth.NewToken(ctx, n)
-	}
-	w := authority.Everywhere
+	m := store.Member{Workspace: cmp.Or(n.Workspace, authority.Everywhere), Principal: n.Name, Role: n.Role}
+	err := auth.GoodName(n.Name)
 	if n.Workspace != "" {
-		w = n.Workspace
-		if err := a.hasWorkspace(ctx, w); err != nil {
+		err = errors.Join(err, a.hasWorkspace(ctx, n.Workspace))
+	}
+	if err != nil {
+		return serverapi.CreatedToken{}, err
+	}
+	switch {
+	case m.Role != "":
+	case n.Workspace != "", n.Kind == rig.Agent:
+		m.Role = rig.Member
+	default:
+		m.Role = rig.Owner
+	}
+	if n.Role != "" || n.Workspace != "" || !a.Authority.HasRole(n.Name) {
+		if err := a.Authority.PutMember(ctx, m); err != nil {
 			return serverapi.CreatedToken{}, err
 		}
-	}
-	if err := a.Authority.PutMember(ctx, store.Member{Workspace: w, Principal: n.Name, Role: n.Role}); err != nil {
-		return serverapi.CreatedToken{}, err
 	}
 	return a.Auth.NewToken(ctx, n)
 }

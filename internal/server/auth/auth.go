@@ -180,14 +180,14 @@ func asAgent(c Caller, r *http.Request) (Caller, error) {
 	if c.Kind == rig.Agent {
 		return c, rig.Errorf(rig.CodeForbidden, "%s is an agent, and only people act as another one (%s)", c.Name, AgentHeader)
 	}
-	if len(names) != 1 || goodName(names[0]) != nil {
+	if len(names) != 1 || GoodName(names[0]) != nil {
 		return c, rig.FieldErrorf(AgentHeader, "the header %s names no agent: it takes a name like a token's", AgentHeader)
 	}
 	return Caller{Principal: rig.Principal{Name: names[0], Kind: rig.Agent}, TokenID: c.TokenID, Behalf: &c}, nil
 }
 
-// goodName is an error that says why a principal cannot be named so.
-func goodName(n string) error {
+// GoodName is an error that says why a principal cannot be named so.
+func GoodName(n string) error {
 	if strings.TrimSpace(n) != n || n == "" || len(n) > maxName || strings.ContainsFunc(n, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return rig.FieldErrorf("name", "name %.80q: it must have 1 to %d bytes, not begin or end with a space, and hold no control characters", n, maxName)
 	}
@@ -248,7 +248,7 @@ func (a *Auth) NewToken(ctx context.Context, n serverapi.NewToken) (serverapi.Cr
 	if err := people(ctx, "make tokens"); err != nil {
 		return serverapi.CreatedToken{}, err
 	}
-	if err := goodName(n.Name); err != nil {
+	if err := GoodName(n.Name); err != nil {
 		return serverapi.CreatedToken{}, err
 	}
 	if n.Kind != rig.Person && n.Kind != rig.Agent {

@@ -77,8 +77,9 @@ var (
 	RuleDelete      = Action{Verb: "rule.delete", Role: rig.Admin, People: true}
 
 	// Of the server as a whole.
-	TokenCreate    = Action{Verb: "token.create", Role: rig.Admin, People: true}
-	TokenRevoke    = Action{Verb: "token.revoke", Role: rig.Admin, People: true}
+	// A token is as good as the principal whose name it bears, who may be anybody.
+	TokenCreate    = Action{Verb: "token.create", Role: rig.Owner, People: true}
+	TokenRevoke    = Action{Verb: "token.revoke", Role: rig.Owner, People: true}
 	ImageBuild     = Action{Verb: "image.build", Role: rig.Admin, People: true}
 	ImageRemove    = Action{Verb: "image.remove", Role: rig.Admin, People: true}
 	TemplateMake   = Action{Verb: "template.make", Role: rig.Admin, People: true}

@@ -128,33 +128,37 @@ type Who struct {
 const Everywhere = "*"
 
 // Role is what somebody may do in a workspace, or in the server as a whole
-// (Everywhere); "" is nothing. Who has a role somewhere has none elsewhere; who
-// has none at all is the owner's own: a person may do everything, an agent drive.
+// (Everywhere); "" is nothing. A role in the workspace itself counts before one
+// that is for all. An agent that a person's tool acts as has no role of its own
+// unless it was given one: it is a member where the person is.
 func (a *Authority) Role(w Who, workspace string) rig.Role {
 	if w.Owner {
 		return rig.Owner
 	}
-	if w.Behalf != nil {
-		if most := a.Role(*w.Behalf, workspace); !suffices(most, rig.Member) {
-			return most
-		}
-	}
 	a.mu.RLock()
-	defer a.mu.RUnlock()
-	roles := a.members[w.Name]
+	roles := a.members[w.Name] // replaced, never changed
+	a.mu.RUnlock()
 	role, ok := roles[workspace]
 	if !ok {
-		role, ok = roles[Everywhere]
+		role = roles[Everywhere]
 	}
-	switch {
-	case !ok && len(roles) > 0:
-		return ""
-	case !ok && w.Kind == rig.Person:
-		return rig.Owner
-	case !ok || w.Kind == rig.Agent && suffices(role, rig.Member):
+	if w.Behalf != nil {
+		most := a.Role(*w.Behalf, workspace)
+		if len(roles) == 0 || suffices(role, most) {
+			role = most
+		}
+	}
+	if w.Kind == rig.Agent && suffices(role, rig.Member) {
 		return rig.Member // the most that an agent can be
 	}
 	return role
+}
+
+// HasRole reports whether a principal has a role anywhere.
+func (a *Authority) HasRole(principal string) bool {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return len(a.members[principal]) > 0
 }
 
 // Sees reports whether somebody may know of a workspace at all.
@@ -165,9 +169,7 @@ func (a *Authority) Sees(w Who, workspace string) bool {
 	if workspace != Everywhere {
 		return false
 	}
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	return len(a.members[w.Name]) > 0 // of the server, whoever has a role somewhere
+	return a.HasRole(w.Name) // of the server, whoever has a role somewhere
 }
 
 // MayAnswer reports whether a person answers the questions of a workspace. It does

@@ -7,6 +7,10 @@ CREATE TABLE members (
     PRIMARY KEY (workspace, principal)
 ) STRICT;
 
+-- Whoever had a token could do what a person, or an agent, can.
+INSERT OR IGNORE INTO members (workspace, principal, role)
+SELECT '*', name, CASE kind WHEN 'person' THEN 'owner' ELSE 'member' END FROM tokens ORDER BY kind DESC;
+
 CREATE TABLE rules (
     id         TEXT PRIMARY KEY,
     workspace  TEXT NOT NULL,
