@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"math"
@@ -403,7 +402,7 @@ func cmpErr(err error, or string) error {
 // MarshalJSON is the one spelling of an action, which ParseAction reads.
 func (a Action) MarshalJSON() ([]byte, error) {
 	if a.Verb == nil {
-		return nil, fmt.Errorf("an action without a verb")
+		return nil, errors.New("an action without a verb")
 	}
 	verb, err := json.Marshal(struct {
 		Verb string `json:"verb"`

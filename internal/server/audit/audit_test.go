@@ -59,7 +59,7 @@ func open(t testing.TB, dir string, conf func(*Config), wrap func(Database) Data
 }
 
 func (b *bench) close() {
-	if err := errors.Join(b.Log.Close(), b.db.Close()); err != nil {
+	if err := errors.Join(b.Close(), b.db.Close()); err != nil {
 		b.t.Error(err)
 	}
 }
@@ -539,12 +539,27 @@ func TestAKeyThatOthersCanReadIsRefused(t *testing.T) {
 	}
 }
 
+// heard is what was published.
+type heard struct {
+	mu   sync.Mutex
+	rows []rig.AuditRow
+}
+
+func (h *heard) add(r rig.AuditRow) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.rows = append(h.rows, r)
+}
+
+func (h *heard) size() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.rows)
+}
+
 func TestManyWritersKeepTheirOrder(t *testing.T) {
-	var mu sync.Mutex
-	var told []rig.AuditRow
-	b := open(t, t.TempDir(), func(c *Config) {
-		c.Publish = func(r rig.AuditRow) { mu.Lock(); defer mu.Unlock(); told = append(told, r) }
-	}, nil)
+	var told heard
+	b := open(t, t.TempDir(), func(c *Config) { c.Publish = told.add }, nil)
 	const writers, each = 8, 200
 	var wg sync.WaitGroup
 	for w := range writers {
@@ -578,6 +593,12 @@ func TestManyWritersKeepTheirOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.whole("", "r0", "r1", "r2")
+	for told.size() < writers*each { // it is told by and by
+		if ctx.Err() != nil {
+			t.Fatalf("only %d rows are told", told.size())
+		}
+		time.Sleep(time.Millisecond)
+	}
 	n := 0
 	for _, id := range []string{"r0", "r1", "r2"} {
 		next := map[string]int{}
@@ -592,13 +613,13 @@ func TestManyWritersKeepTheirOrder(t *testing.T) {
 			next[r.Detail["writer"]]++
 		}
 		n += len(rows)
-		var heard []rig.AuditRow
-		for _, r := range told {
+		var of []rig.AuditRow
+		for _, r := range told.rows {
 			if r.RigID == id {
-				heard = append(heard, r)
+				of = append(of, r)
 			}
 		}
-		if d := cmp.Diff(rows, heard); d != "" {
+		if d := cmp.Diff(rows, of); d != "" {
 			t.Errorf("what was told of %s is not what was written: %s", id, d)
 		}
 	}

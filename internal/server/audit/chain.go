@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -89,7 +90,7 @@ func fromRow(d *db.AuditRow) (rig.AuditRow, error) {
 	}
 	// Another spelling of the same would hash the same.
 	if s, err := marshalDetail(r.Detail); err != nil || s != d.Detail {
-		return r, fmt.Errorf("its detail is spelled otherwise")
+		return r, errors.New("its detail is spelled otherwise")
 	}
 	return r, nil
 }

@@ -50,8 +50,9 @@ type Config struct {
 	Database Database
 	// KeyFile holds the key, outside the database. It is made when it is missing.
 	KeyFile string
-	// Publish is called with every row when it is on disk, in order; it must not
-	// block. May be nil.
+	// Publish is called with rows when they are written, in order. Writing does not
+	// wait for it: when it falls behind, rows are left out, which their numbers show.
+	// May be nil.
 	Publish func(rig.AuditRow)
 	// Keep is how long rows are kept, MaxRows how many in all logs; 0: no limit.
 	Keep    time.Duration
@@ -69,6 +70,7 @@ type Log struct {
 	queue   chan *entry
 	closing chan struct{}
 	written sync.WaitGroup // the writer
+	telling sync.WaitGroup // the publisher
 	failing atomic.Pointer[error]
 
 	mu        sync.RWMutex // against a send on a closed queue
@@ -76,9 +78,10 @@ type Log struct {
 	closeOnce sync.Once
 
 	// tx is held while the database is written. seen, which it guards, has the last
-	// row of each log that this process wrote.
+	// row of each log that this process wrote; told are rows to publish.
 	tx   sync.Mutex
 	seen map[string]hash
+	told chan rig.AuditRow
 }
 
 // entry is a row on its way. The writer alone writes to it until done is closed.
@@ -115,13 +118,24 @@ func Open(ctx context.Context, c Config) (*Log, error) {
 		}
 	}
 	l.written.Go(l.write)
-	if ok {
-		return l, nil
+	if !ok {
+		_, err = l.Record(ctx, rig.AuditRow{Principal: self, Kind: rig.System, Action: "audit.key", Outcome: "done", Detail: map[string]string{"key": l.id}})
+		if err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
 	}
-	_, err = l.Record(ctx, rig.AuditRow{Principal: self, Kind: rig.System, Action: "audit.key", Outcome: "done", Detail: map[string]string{"key": l.id}})
-	if err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
+	// Nothing is published before the caller has the log.
+	told := make(chan rig.AuditRow, queueLen)
+	l.tx.Lock()
+	l.told = told
+	l.tx.Unlock()
+	l.telling.Go(func() {
+		for r := range told {
+			if c.Publish != nil {
+				c.Publish(r)
+			}
+		}
+	})
 	return l, nil
 }
 
@@ -245,8 +259,15 @@ func (l *Log) Close() error {
 		l.closed = true
 		l.mu.Unlock()
 		close(l.queue)
+		l.written.Wait()
+		l.tx.Lock() // Tidy publishes, too
+		if l.told != nil {
+			close(l.told)
+		}
+		l.told = nil
+		l.tx.Unlock()
+		l.telling.Wait()
 	})
-	l.written.Wait()
 	if err := l.failing.Load(); err != nil {
 		return *err
 	}
@@ -373,8 +394,12 @@ func (l *Log) writeBatch(batch []*entry) error {
 // publish tells of a row that was written. It is called with tx held, so that rows
 // are told in order.
 func (l *Log) publish(e *entry) {
-	if l.Publish != nil && !e.mark {
-		l.Publish(e.row)
+	if e.mark {
+		return
+	}
+	select {
+	case l.told <- e.row:
+	default: // whoever listens must not hold up whoever acts
 	}
 }
 

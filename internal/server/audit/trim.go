@@ -34,7 +34,7 @@ func (l *Log) Tidy(ctx context.Context) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			n, err := l.trim(h.log, up, before)
+			n, err := l.trim(h.log, up, before) //nolint:contextcheck // a transaction is finished, as every one of the writer's
 			if err != nil {
 				return err
 			}
@@ -137,9 +137,9 @@ func skip(ctx context.Context, q *db.Queries, h *head, up int64, before time.Tim
 		return 0, err
 	}
 	for i := range rows {
-		r, err := fromRow(&rows[i])
+		r, spelled := fromRow(&rows[i])
 		sum := rowHash(h.anchor, &r)
-		if err != nil || r.Seq != h.first || sum.String() != r.Hash || r.Seq > up && !r.Time.Before(before) {
+		if spelled != nil || r.Seq != h.first || sum.String() != r.Hash || r.Seq > up && !r.Time.Before(before) {
 			return i, nil
 		}
 		h.first, h.anchor = h.first+1, sum
