@@ -193,8 +193,8 @@ func (a *app) root() *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	group("rigs", a.openCmd(), a.runCmd(), a.lsCmd(), a.execCmd(), a.shellCmd(), a.cpCmd(), a.egressCmd(), a.parkCmd(), a.wakeCmd(), a.closeCmd())
-	group("server", a.upCmd(), a.downCmd(), a.serveCmd(), a.doctorCmd(), a.signinCmd(), a.tokenCmd())
+	group("rigs", a.openCmd(), a.runCmd(), a.lsCmd(), a.execCmd(), a.shellCmd(), a.cpCmd(), a.egressCmd(), a.approvalsCmd(), a.parkCmd(), a.wakeCmd(), a.closeCmd())
+	group("server", a.upCmd(), a.downCmd(), a.serveCmd(), a.doctorCmd(), a.signinCmd(), a.tokenCmd(), a.policyCmd())
 	group("store", a.imageCmd(), a.templateCmd())
 	root.AddCommand(a.versionCmd())
 	root.SetHelpCommand(helpCmd())
