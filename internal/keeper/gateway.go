@@ -8,5 +8,5 @@ import (
 )
 
 func newGate(cfg keeperapi.Config, events func(rig.EgressEvent), ended func()) (gateway, error) {
-	return gate.New(gate.Config{Patterns: cfg.Egress, Events: events, Ended: ended, MTU: vm.MTU})
+	return gate.New(gate.Config{Patterns: cfg.Egress, Events: events, Ended: ended, Proxy: cfg.Proxy, MTU: vm.MTU})
 }

@@ -86,6 +86,9 @@ type Proxy struct {
 	NoProxy string `json:"noProxy,omitempty"`
 }
 
+// String leaves the values out, in case somebody logs one.
+func (Proxy) String() string { return "(proxies)" }
+
 // Machine is what the hypervisor is asked for.
 type Machine struct {
 	Surface     rig.Surface `json:"surface"`

@@ -15,6 +15,8 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/adapters/gonet"
 	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
 	"gvisor.dev/gvisor/pkg/waiter"
+
+	"rigs/internal/upstream"
 )
 
 const (
@@ -28,7 +30,8 @@ const (
 
 // connection is one admitted flow, from its SYN to its end.
 type connection struct {
-	flow   flow // guarded by Gate.mu
+	flow   flow            // guarded by Gate.mu
+	proxy  *upstream.Proxy // that it goes through; nil: none
 	cancel context.CancelCauseFunc
 	began  time.Time
 
@@ -96,7 +99,7 @@ func (s *session) connect(ctx context.Context, r *tcp.ForwarderRequest) {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	c := &connection{flow: f, cancel: cancel, began: time.Now()}
+	c := &connection{flow: f, proxy: s.gate.proxies.For(f.host, f.port), cancel: cancel, began: time.Now()}
 	if v := s.gate.begin(c); !v.allow {
 		r.Complete(true)
 		s.refuse(f, v)
@@ -105,14 +108,14 @@ func (s *session) connect(ctx context.Context, r *tcp.ForwarderRequest) {
 	defer s.gate.end(c)
 
 	s.opening.Add(1)
-	guest, upstream, v := s.open(ctx, c, r)
+	guest, up, v := s.open(ctx, c, r)
 	s.opening.Add(-1)
 	s.report(c, v)
 	if guest == nil {
 		return
 	}
 	defer guest.give()
-	s.report(c, s.relay(ctx, c, guest, upstream))
+	s.report(c, s.relay(ctx, c, guest, up))
 }
 
 // report logs a step of a connection that was admitted, with what it has moved.
@@ -133,18 +136,18 @@ func (s *session) report(c *connection, v verdict) {
 func (s *session) open(ctx context.Context, c *connection, r *tcp.ForwarderRequest) (*guestConn, net.Conn, verdict) {
 	dialing, cancel := context.WithTimeout(ctx, s.gate.cfg.Limits.Dial)
 	defer cancel()
-	upstream, v := s.dial(dialing, c)
-	if upstream == nil {
+	up, v := s.dial(dialing, c)
+	if up == nil {
 		r.Complete(true)
 		return nil, nil, v
 	}
-	c.onClose(func() { upstream.Close() })
+	c.onClose(func() { up.Close() })
 	guest := s.accept(dialing, c, r)
 	if guest == nil {
-		upstream.Close()
+		up.Close()
 		return nil, nil, closedVerdict(ctx, verdict{allow: true, reason: ReasonAbandoned})
 	}
-	return guest, upstream, verdict{allow: true, reason: ReasonAdmitted}
+	return guest, up, verdict{allow: true, reason: ReasonAdmitted}
 }
 
 // closedVerdict says why a connection ended: the cause of ctx if the gate closed
@@ -164,6 +167,9 @@ func closedVerdict(ctx context.Context, otherwise verdict) verdict {
 // dial resolves the connection's host and connects to it. A nil connection comes
 // with the verdict that says why.
 func (s *session) dial(ctx context.Context, c *connection) (net.Conn, verdict) {
+	if c.proxy != nil {
+		return s.dialProxy(ctx, c)
+	}
 	failed := func(reason string) (net.Conn, verdict) {
 		return nil, closedVerdict(ctx, verdict{allow: true, reason: reason})
 	}

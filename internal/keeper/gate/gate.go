@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"crypto/x509"
 	"maps"
 	"net"
 	"net/netip"
@@ -10,8 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"rigs/internal/keeperapi"
 	"rigs/internal/policy"
 	"rigs/internal/rig"
+	"rigs/internal/upstream"
 )
 
 // MaxMTU is the largest MTU: with its Ethernet header a frame still fits the
@@ -25,7 +28,8 @@ type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// DialFunc connects to a numeric address. It must return soon after ctx ends.
+// DialFunc connects to a numeric address, or to a proxy by its name. It must
+// return soon after ctx ends.
 type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
 // Config is what a gate is made from.
@@ -33,6 +37,9 @@ type Config struct {
 	Patterns []string // the egress list to start with
 	Resolver Resolver // nil: the host's
 	Dial     DialFunc // nil: a net.Dialer's
+
+	Proxy      *keeperapi.Proxy // nil: none
+	proxyRoots *x509.CertPool   // who may vouch for a proxy in TLS; nil: whom the host trusts
 
 	// Events gets the egress log, one line at a time, in order, from one
 	// goroutine while Serve runs. It should return soon; a slow one makes lines
@@ -83,6 +90,7 @@ func (l Limits) withDefaults() Limits {
 // goroutine.
 type Gate struct {
 	cfg     Config
+	proxies *upstream.Rules
 	names   *names
 	dropped map[string]*atomic.Uint64 // by kind; the map itself never changes
 	serving atomic.Bool
@@ -95,11 +103,21 @@ type Gate struct {
 	look chan struct{} // wakes Expire; holds one token
 }
 
-// New makes a gate. The error is a *rig.Problem about a pattern or the MTU.
+// New makes a gate. The error is a *rig.Problem about a pattern, the proxy or the MTU.
 func New(cfg Config) (*Gate, error) {
 	list, err := policy.ParseList(cfg.Patterns)
 	if err != nil {
 		return nil, err
+	}
+	proxies, err := upstream.New(cfg.Proxy)
+	if err != nil {
+		return nil, err
+	}
+	if proxies.TLS() && cfg.proxyRoots == nil {
+		// Now, because the keeper gives up reading files before it serves a guest.
+		if cfg.proxyRoots, err = x509.SystemCertPool(); err != nil {
+			return nil, rig.Errorf(rig.CodeUnavailable, "gate not made: whom this machine trusts cannot be read, and the proxy is an https:// one: %w", err)
+		}
 	}
 	if cfg.MTU == 0 {
 		cfg.MTU = MaxMTU
@@ -121,7 +139,7 @@ func New(cfg Config) (*Gate, error) {
 	}
 	cfg.Limits = cfg.Limits.withDefaults()
 	g := &Gate{
-		cfg: cfg, names: newNames(cfg.Limits.Names), dropped: map[string]*atomic.Uint64{}, list: list,
+		cfg: cfg, proxies: proxies, names: newNames(cfg.Limits.Names), dropped: map[string]*atomic.Uint64{}, list: list,
 		ends: map[string]time.Time{}, conns: map[*connection]struct{}{}, look: make(chan struct{}, 1),
 	}
 	for _, kind := range dropKinds {

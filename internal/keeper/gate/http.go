@@ -41,7 +41,7 @@ func (s *session) upHTTP(ctx context.Context, c *connection, upstream net.Conn, 
 			err = s.check(c, req.opening)
 		}
 		if err == nil {
-			_, err = up.Write(head)
+			err = c.sendHead(upstream, head)
 		}
 		if err == nil {
 			err = moveBody(up, r, req)
@@ -56,13 +56,31 @@ func (s *session) upHTTP(ctx context.Context, c *connection, upstream net.Conn, 
 		// something, nothing more goes up. It is the first answer only that can be
 		// told apart without parsing answers. HTTP/2 is no such protocol: its
 		// requests name hosts of their own.
-		if first && req.upgrade != "" && answer.switched(ctx) {
+		// None follows through a proxy: who its answer is from cannot be told.
+		if first && req.upgrade != "" && c.proxy == nil && answer.switched(ctx) {
 			if req.upgrade != "websocket" {
 				return s.check(c, opening{kind: openingOther})
 			}
 			return s.copy(upstream, r, &c.out, c.touch)
 		}
 	}
+}
+
+// sendHead sends the head of a request that was judged.
+func (c *connection) sendHead(upstream io.Writer, head []byte) error {
+	sent := head
+	if c.proxy != nil {
+		var err error
+		if sent, err = proxyHead(head, c.flow.host, c.proxy); err != nil {
+			return err
+		}
+	}
+	_, err := upstream.Write(sent)
+	if err == nil {
+		c.out.Add(int64(len(head))) // what the guest sent
+	}
+	c.touch()
+	return err
 }
 
 // errNotHTTP is for what is not a plain, unambiguous HTTP/1 request.
@@ -211,11 +229,30 @@ func moveBody(up io.Writer, r *bufio.Reader, req request) error {
 		if err != nil {
 			return err
 		}
+		if !trailerLine(line) {
+			return errNotHTTP
+		}
 		if _, err := up.Write(line); err != nil || len(line) == 2 {
 			return err
 		}
 	}
 	return errNotHTTP
+}
+
+// trailerLine reports whether line is the empty one, or a field that may come
+// after a body (RFC 9110 §6.5.1): not one that says what a request is, where it
+// ends, or whom it is for, as some servers take those from here, too.
+func trailerLine(line []byte) bool {
+	if len(line) == 2 {
+		return true
+	}
+	name, _, found := strings.Cut(string(line), ":")
+	name = strings.ToLower(name)
+	switch name {
+	case "", "host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "keep-alive":
+		return false
+	}
+	return found && !strings.ContainsAny(name, " \t") && !strings.HasPrefix(name, "proxy-")
 }
 
 // chunkLine reads a short line that ends in CRLF and has no other line end in it.

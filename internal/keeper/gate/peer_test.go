@@ -225,8 +225,15 @@ func newPeer(t testing.TB, patterns ...string) *peer { return newPeerWith(t, Lim
 
 func newPeerWith(t testing.TB, limits Limits, patterns ...string) *peer {
 	t.Helper()
-	p := &peer{t: t, world: newWorld(), log: &logbook{change: make(chan struct{})}, done: make(chan error, 1), raw: make(chan []byte, 64)}
-	g, err := New(Config{Patterns: patterns, Resolver: p.world, Dial: p.world.dial, Events: p.log.add, Limits: limits})
+	return newPeerFrom(t, Config{Limits: limits, Patterns: patterns}, newWorld())
+}
+
+// newPeerFrom fills in what is the peer's own.
+func newPeerFrom(t testing.TB, cfg Config, w *world) *peer {
+	t.Helper()
+	p := &peer{t: t, world: w, log: &logbook{change: make(chan struct{})}, done: make(chan error, 1), raw: make(chan []byte, 64)}
+	cfg.Resolver, cfg.Dial, cfg.Events = w, w.dial, p.log.add
+	g, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

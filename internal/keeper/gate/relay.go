@@ -23,7 +23,7 @@ func (s *session) relay(ctx context.Context, c *connection, guest *guestConn, up
 		both sync.WaitGroup
 		up   error
 	)
-	answer := newAnswerWatch(guest)
+	answer := newAnswerWatch(c.answerTo(guest))
 	both.Go(func() {
 		up = s.up(ctx, c, upstream, guest, answer)
 		c.finish(up, upstream)
@@ -35,7 +35,7 @@ func (s *session) relay(ctx context.Context, c *connection, guest *guestConn, up
 	upstream.Close()
 	guest.settle(ctx)
 	_ = guest.Close() // it never fails
-	if refused := (errRefused{}); errors.As(up, &refused) {
+	if refused := (errRefused{}); errors.As(up, &refused) || errors.As(down, &refused) {
 		return refused.verdict
 	}
 	return closedVerdict(ctx, verdict{allow: true, reason: ReasonClosed})

@@ -43,6 +43,12 @@ const (
 	ReasonLookupFailed        = "lookupFailed"        // the host's resolver has no address
 	ReasonUpstreamRefused     = "upstreamRefused"     // the other end answered with a reset
 	ReasonUpstreamUnreachable = "upstreamUnreachable" // the other end did not answer
+
+	// The same, through the server's proxy.
+	ReasonProxyUnreachable    = "proxyUnreachable"    // the proxy did not answer, or not like one
+	ReasonProxyAuthentication = "proxyAuthentication" // it wants another name or password (407)
+	ReasonProxyRefused        = "proxyRefused"        // it does not connect to that host
+	ReasonProxyFailed         = "proxyFailed"         // it could not connect to that host (5xx)
 )
 
 // Verdicts of the egress log.
