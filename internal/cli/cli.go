@@ -184,6 +184,7 @@ func (a *app) root() *cobra.Command {
 	root.PersistentFlags().StringVar(&a.workspace, "workspace", os.Getenv("RIGS_WORKSPACE"), "workspace in which spaces and rigs are looked up (RIGS_WORKSPACE)")
 	root.AddGroup(
 		&cobra.Group{ID: "rigs", Title: "Rigs:"},
+		&cobra.Group{ID: "agents", Title: "Agents:"},
 		&cobra.Group{ID: "server", Title: "Server:"},
 		&cobra.Group{ID: "store", Title: "Images and templates:"},
 	)
@@ -194,6 +195,7 @@ func (a *app) root() *cobra.Command {
 		}
 	}
 	group("rigs", a.openCmd(), a.runCmd(), a.lsCmd(), a.execCmd(), a.shellCmd(), a.cpCmd(), a.egressCmd(), a.approvalsCmd(), a.parkCmd(), a.wakeCmd(), a.closeCmd())
+	group("agents", a.shedCmd())
 	group("server", a.upCmd(), a.downCmd(), a.serveCmd(), a.doctorCmd(), a.signinCmd(), a.tokenCmd(), a.policyCmd())
 	group("store", a.imageCmd(), a.templateCmd())
 	root.AddCommand(a.versionCmd())

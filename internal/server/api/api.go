@@ -111,6 +111,7 @@ func New(c Config) *API {
 	a.streamRoutes()
 	a.fileRoutes()
 	a.eventRoutes()
+	a.auditRoutes()
 	a.imageRoutes()
 	a.shedRoutes()
 	a.mux.HandleFunc("GET /metrics", a.metrics)
