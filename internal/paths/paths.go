@@ -146,6 +146,10 @@ func (l Layout) Rig(id string) string { return filepath.Join(l.runtime, id) }
 // KeeperSocket is where the keeper of a rig listens for its server.
 func (l Layout) KeeperSocket(id string) string { return filepath.Join(l.Rig(id), "keeper") }
 
+// UIDs is the directory in which the servers of this host that root runs note which
+// uids they have handed out to rigs (see internal/server/sweep).
+func UIDs() string { return "/run/rigs-uids" }
+
 // CheckSocket returns an error that says what to do when path is too long for a
 // Unix socket.
 func CheckSocket(path string) error {

@@ -39,7 +39,7 @@ func realParts(h Host) (Parts, error) {
 		return Parts{}, err
 	}
 	ts := template.NewStore(h.Layout)
-	if uid, gid, ok := h.Placement.UserIDs(); ok {
+	if uid, gid, ok := h.Placement.TemplateIDs(); ok {
 		ts = ts.ClonesAs(uid, gid)
 	}
 	m := &machinery{Host: h, guest: guest, images: image.NewStore(h.Layout), templates: ts}

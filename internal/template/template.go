@@ -113,10 +113,10 @@ type Store struct {
 // NewStore returns the store of a layout. Nothing is created before it is needed.
 func NewStore(l paths.Layout) *Store { return &Store{l: l, uid: -1, gid: -1} }
 
-// ClonesAs says that clones run as another user, which matters to a store of
-// root's: a QEMU older than 8.2 opens the memory file for writing, although it maps it
-// privately, so that file must be that user's. A write to it is noticed by the seal
-// before the next clone.
+// ClonesAs says that clones run as another user, or with uid 0 as users of a group, which
+// matters to a store of root's: a QEMU older than 8.2 opens the memory file for
+// writing, although it maps it privately, so that file must be theirs. A write to it is noticed
+// by the seal before the next clone.
 func (s *Store) ClonesAs(uid, gid int) *Store {
 	return &Store{l: s.l, uid: uid, gid: gid}
 }
@@ -245,6 +245,9 @@ func (s *Store) finish(ctx context.Context, dir string, in Inputs) error {
 		uid, gid, mode := 0, 0, fs.FileMode(0o444)
 		if name == memoryFile && !v.ReadOnlyTemplates() {
 			uid, gid, mode = s.uid, s.gid, 0o600 // see ClonesAs
+			if uid == 0 {
+				mode = 0o660
+			}
 		}
 		if err := own(path(name), uid, gid); err != nil {
 			return err

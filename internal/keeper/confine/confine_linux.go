@@ -18,10 +18,7 @@ import (
 // kernel has a way to say so.
 func Start(cmd *exec.Cmd) error {
 	started := make(chan error)
-	go func() {
-		// The thread is never unlocked: it ends with the goroutine, and nothing else
-		// of ours loses anything.
-		runtime.LockOSThread()
+	OnOwnThread(func() {
 		err := renounce(func(nr, a, b, c uintptr) unix.Errno {
 			_, _, errno := unix.RawSyscall6(nr, a, b, c, 0, 0, 0)
 			return errno
@@ -39,8 +36,28 @@ func Start(cmd *exec.Cmd) error {
 			err = cmd.Start()
 		}
 		started <- err
-	}()
+	})
 	return <-started
+}
+
+// OnOwnThread calls f on a thread that nothing else uses, before or after: what f does to
+// it ends with it. It does not wait. It is never the main thread, which does not end, and
+// whose domain is what the kernel compares when somebody signals the process.
+func OnOwnThread(f func()) {
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() != unix.Getpid() {
+			f()
+			return // still locked
+		}
+		elsewhere := make(chan struct{})
+		OnOwnThread(func() {
+			close(elsewhere) // not before: this thread is taken until then
+			f()
+		})
+		<-elsewhere
+		runtime.UnlockOSThread()
+	}()
 }
 
 // syscall3 makes a system call, of the calling thread or of all.

@@ -2,10 +2,21 @@
 
 package confine
 
-import "os/exec"
+import (
+	"os/exec"
+	"runtime"
+)
 
 // ABI is 0: only Linux has Landlock.
 func ABI() int { return 0 }
+
+// OnOwnThread calls f on a thread of its own and does not wait.
+func OnOwnThread(f func()) {
+	go func() {
+		runtime.LockOSThread()
+		f()
+	}()
+}
 
 // Start starts a keeper.
 func Start(cmd *exec.Cmd) error { return cmd.Start() }

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"rigs/internal/keeper/confine"
 	"rigs/internal/rig"
 )
 
@@ -116,13 +117,12 @@ func startError(err error, qemu string) error {
 
 // run starts the process on a thread that nothing else uses and that lives as
 // long as the process: the parent-death signal comes when the thread ends, and
-// what confine does is done to the thread.
-func (m *Machine) run(cmd *exec.Cmd, confine func() error) error {
+// what restrict does is done to the thread.
+func (m *Machine) run(cmd *exec.Cmd, restrict func() error) error {
 	started := make(chan error)
-	go func() {
-		lockThread()
-		if confine != nil {
-			if err := confine(); err != nil {
+	confine.OnOwnThread(func() {
+		if restrict != nil {
+			if err := restrict(); err != nil {
 				started <- err
 				return
 			}
@@ -136,7 +136,7 @@ func (m *Machine) run(cmd *exec.Cmd, confine func() error) error {
 		started <- nil
 		m.exitErr = cmd.Wait()
 		close(m.exited)
-	}()
+	})
 	return <-started
 }
 

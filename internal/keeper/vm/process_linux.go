@@ -4,15 +4,10 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"runtime"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
-
-// lockThread makes the thread the goroutine's own. It is never unlocked, so the thread, and with it
-// whatever was set for it, ends with the goroutine.
-func lockThread() { runtime.LockOSThread() }
 
 // dieWithThread has the kernel kill the process when the calling thread ends,
 // and keeps a terminal's signals away from it.

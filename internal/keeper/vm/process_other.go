@@ -7,14 +7,11 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"runtime"
 )
 
 // errNotHere says that this system has no way to tie a machine's life to its
 // keeper's, without which none is started.
 var errNotHere = errors.New("machines run on Linux only in this version")
-
-func lockThread() { runtime.LockOSThread() }
 
 func dieWithThread(*exec.Cmd) {}
 

@@ -4,8 +4,8 @@
 //
 // A keeper is expendable and not trusted with anything of the server's: it gets
 // its configuration on standard input, an environment of the few variables that
-// it needs, and, when the server is root, an unprivileged user. What it prints
-// is bounded.
+// it needs, and, when the server is root, an unprivileged user that no other
+// keeper has. What it prints is bounded.
 package placement
 
 import (
@@ -25,17 +25,19 @@ import (
 	"syscall"
 	"time"
 
+	"rigs/internal/keeper/confine"
 	"rigs/internal/keeperapi"
 	"rigs/internal/paths"
 	"rigs/internal/rig"
 	"rigs/internal/server/sweep"
+	"rigs/internal/upstream"
 	"rigs/internal/wire"
 )
 
-// passedEnv are the server's variables that a keeper needs: the gate honours
-// the proxies, the rest is where programs are found and how they speak.
-var passedEnv = []string{"PATH", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "no_proxy",
-	"SSL_CERT_FILE", "SSL_CERT_DIR", "TMPDIR", "GOCOVERDIR"}
+// passedEnv are the server's variables that a keeper needs: where programs are
+// found and how they speak. Not its proxies: they may come with a password, which
+// QEMU would inherit and everybody could read who may look at its environment.
+var passedEnv = []string{"PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "TMPDIR", "GOCOVERDIR"}
 
 // maxTaskLine bounds one event of a task, in bytes.
 const maxTaskLine = 1 << 20
@@ -43,9 +45,10 @@ const maxTaskLine = 1 << 20
 // Local runs keepers as children of this process.
 type Local struct {
 	layout  paths.Layout
-	owner   string   // the data directory's id
-	command []string // program and arguments of a keeper
-	user    *User    // nil: the server's own
+	owner   string           // the data directory's id
+	command []string         // program and arguments of a keeper
+	user    *User            // nil: the server's own
+	proxy   *keeperapi.Proxy // nil: none
 	log     *slog.Logger
 }
 
@@ -60,15 +63,19 @@ func NewLocal(l paths.Layout, owner string, command []string, log *slog.Logger) 
 		}
 		command = []string{self, "keeper"}
 	}
+	proxy, err := upstream.FromEnv(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
 	u, err := keeperUser()
 	if err != nil {
 		return nil, err
 	}
-	p := &Local{layout: l, owner: owner, command: command, user: u, log: log}
+	p := &Local{layout: l, owner: owner, command: command, user: u, proxy: proxy, log: log}
 	return p, p.CanEnter()
 }
 
-// User is the unprivileged user that keepers run as, or "" for the server's own.
+// User is the name of the unprivileged user that keepers run as, or "" for the server's own.
 func (l *Local) User() string {
 	if l.user == nil {
 		return ""
@@ -76,10 +83,14 @@ func (l *Local) User() string {
 	return l.user.Name
 }
 
-// UserIDs are the ids of that user; false when it is the server's own.
-func (l *Local) UserIDs() (uid, gid int, ok bool) {
-	if l.user == nil {
+// TemplateIDs are the owner that a template's memory must have for clones to open it; false
+// when they run as the server's own user.
+func (l *Local) TemplateIDs() (uid, gid int, ok bool) {
+	switch {
+	case l.user == nil:
 		return 0, 0, false
+	case l.user.Each:
+		return 0, sweep.TemplateGID, true
 	}
 	return int(l.user.UID), int(l.user.GID), true
 }
@@ -97,6 +108,11 @@ func (l *Local) CanEnter() error {
 func (l *Local) Prepare() error {
 	if err := makeRuntime(l.layout.Runtime(), l.user != nil); err != nil {
 		return fmt.Errorf("the directory for sockets: %w", err)
+	}
+	if l.user != nil && l.user.Each {
+		if err := sweep.PrepareClaims(); err != nil {
+			return fmt.Errorf("the directory for the uids of rigs: %w", err)
+		}
 	}
 	mode := os.FileMode(0o700)
 	if l.user != nil {
@@ -126,14 +142,18 @@ func makeRuntime(dir string, through bool) error {
 }
 
 // own makes a directory that only the keeper can use.
-func (l *Local) own(dir string) error {
+func own(dir string, u *User) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
-	if l.user == nil {
+	return give(dir, u)
+}
+
+func give(dir string, u *User) error {
+	if u == nil {
 		return nil
 	}
-	return os.Chown(dir, int(l.user.UID), int(l.user.GID))
+	return os.Chown(dir, int(u.UID), int(u.GID))
 }
 
 // Keeper is a running keeper, or one that has ended.
@@ -167,11 +187,11 @@ func (k *Keeper) Kill() {
 }
 
 // Start starts the keeper of a rig. It fills in the fields of cfg that are the
-// placement's: mode, owner, socket and directories. The keeper lives until it
+// placement's: mode, owner, proxy, socket and directories. The keeper lives until it
 // ends by itself or is killed; ctx bounds the start only. On error nothing is
 // left behind.
 func (l *Local) Start(ctx context.Context, cfg keeperapi.Config) (*Keeper, error) {
-	cfg.Mode = keeperapi.ModeRig
+	cfg.Mode, cfg.Proxy = keeperapi.ModeRig, l.proxy
 	if sweepSupported { // where processes can be told apart, so can users
 		uid := os.Getuid()
 		cfg.ServerUID = &uid
@@ -189,7 +209,8 @@ func (l *Local) Start(ctx context.Context, cfg keeperapi.Config) (*Keeper, error
 }
 
 func (l *Local) start(ctx context.Context, cfg keeperapi.Config) (*Keeper, error) {
-	if err := l.directories(cfg.RigID); err != nil {
+	u, err := l.directories(cfg.RigID)
+	if err != nil {
 		return nil, err
 	}
 	in, err := json.Marshal(cfg)
@@ -200,14 +221,14 @@ func (l *Local) start(ctx context.Context, cfg keeperapi.Config) (*Keeper, error
 	if err != nil {
 		return nil, err
 	}
-	cmd := l.process(cfg.Owner)
+	cmd := l.process(cfg.Owner, u)
 	cmd.Stdin = strings.NewReader(string(in))
 	cmd.Stderr = klog
 	if err := ctx.Err(); err != nil {
 		klog.Close()
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
+	if err := run(cmd, u); err != nil {
 		klog.Close()
 		return nil, rig.Errorf(rig.CodeBackendFailure, "the keeper did not start: %w", err)
 	}
@@ -228,17 +249,42 @@ func (l *Local) start(ctx context.Context, cfg keeperapi.Config) (*Keeper, error
 	return k, nil
 }
 
-func (l *Local) directories(id string) error {
-	for _, dir := range []string{l.layout.Rig(id), l.layout.Disk(id)} {
-		if err := l.own(dir); err != nil {
-			return rig.Errorf(rig.CodeUnavailable, "no directory for the machine: %w", err)
+// directories makes a rig's directories for the user that its keeper is to run as, and returns that:
+// nil for the server's own.
+func (l *Local) directories(id string) (*User, error) {
+	u := l.user
+	if u != nil && u.Each {
+		uid, err := sweep.Claim(l.owner, id)
+		if err != nil {
+			return nil, rig.Errorf(rig.CodeUnavailable, "%w", err)
 		}
+		u = u.as(uid)
+	}
+	for _, dir := range []string{l.layout.Rig(id), l.layout.Disk(id)} {
+		if err := own(dir, u); err != nil {
+			return nil, rig.Errorf(rig.CodeUnavailable, "no directory for the machine: %w", err)
+		}
+	}
+	return u, nil
+}
+
+// run starts a keeper. When its user is its own, how many tasks that may have is bounded.
+func run(cmd *exec.Cmd, u *User) error {
+	if err := confine.Start(cmd); err != nil {
+		return err
+	}
+	if u == nil || !u.Each {
+		return nil
+	}
+	if err := confine.Limit(cmd.Process.Pid); err != nil {
+		_ = cmd.Process.Kill() // err is the one to report
+		return errors.Join(err, cmd.Wait())
 	}
 	return nil
 }
 
 // process is a keeper's process, not started yet.
-func (l *Local) process(mark string) *exec.Cmd {
+func (l *Local) process(mark string, u *User) *exec.Cmd {
 	// Not CommandContext: its owner ends it, in its own order.
 	cmd := exec.Command(l.command[0], l.command[1:]...) //nolint:noctx // a keeper outlives the request that starts it
 	cmd.Dir = "/"
@@ -250,16 +296,20 @@ func (l *Local) process(mark string) *exec.Cmd {
 	}
 	// A group of its own: a terminal's interrupt is the server's to handle.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if l.user != nil {
-		cmd.SysProcAttr.Credential = l.user.credential()
+	if u != nil {
+		cmd.SysProcAttr.Credential = u.credential()
 	}
 	cmd.WaitDelay = 5 * time.Second // a child of the keeper's may hold its standard error
 	return cmd
 }
 
-// Remove removes what a rig's processes left on disk.
+// Remove removes what a rig's processes, which have ended, left on disk, and then
+// gives its uid back.
 func (l *Local) Remove(id string) error {
-	return errors.Join(os.RemoveAll(l.layout.Rig(id)), os.RemoveAll(l.layout.Disk(id)))
+	if err := errors.Join(os.RemoveAll(l.layout.Rig(id)), os.RemoveAll(l.layout.Disk(id))); err != nil {
+		return err
+	}
+	return sweep.Release(l.owner, id)
 }
 
 // End kills what is left of a rig's processes, waits for their end, and removes
@@ -289,7 +339,10 @@ func (l *Local) Sweep(ctx context.Context) (int, error) {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
 		}
 	}
-	return n, err
+	if err != nil {
+		return n, err
+	}
+	return n, sweep.Release(l.owner, "")
 }
 
 // Resident returns the measured memory of the processes of every rig in bytes,
@@ -322,30 +375,31 @@ func (l *Local) RunTask(ctx context.Context, cfg keeperapi.Config, event func(ke
 	}
 	cfg.Owner = sweep.Mark(l.owner, cfg.RigID)
 	cfg.RuntimeDir, cfg.DiskDir, cfg.Socket = l.layout.Rig(cfg.RigID), l.layout.Disk(cfg.RigID), l.layout.KeeperSocket(cfg.RigID)
-	err := l.directories(cfg.RigID)
-	if err == nil && cfg.TemplateDir != "" && l.user != nil {
-		err = os.Chown(cfg.TemplateDir, int(l.user.UID), int(l.user.GID))
+	u, err := l.directories(cfg.RigID)
+	if err == nil && cfg.TemplateDir != "" {
+		err = give(cfg.TemplateDir, u)
 	}
 	if err == nil {
-		err = l.runTask(ctx, cfg, event)
+		err = l.runTask(ctx, cfg, u, event)
 	}
 	// Also when ctx is what ended it.
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	err = errors.Join(err, l.End(end, cfg.RigID))
-	if cfg.TemplateDir != "" && l.user != nil { // nobody of that user's is at it any more
+	ended := l.End(end, cfg.RigID)
+	err = errors.Join(err, ended)
+	if ended == nil && cfg.TemplateDir != "" && l.user != nil { // nobody of that user's is at it any more
 		err = errors.Join(err, takeBack(cfg.TemplateDir))
 	}
 	return err
 }
 
-func (l *Local) runTask(ctx context.Context, cfg keeperapi.Config, event func(keeperapi.Event)) error {
+func (l *Local) runTask(ctx context.Context, cfg keeperapi.Config, u *User, event func(keeperapi.Event)) error {
 	klog, err := openKeeperLog(filepath.Join(cfg.DiskDir, "keeper.log"), l.log.With("task", cfg.RigID))
 	if err != nil {
 		return err
 	}
 	defer klog.Close()
-	cmd := l.process(cfg.Owner)
+	cmd := l.process(cfg.Owner, u)
 	cmd.Stderr = klog
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -355,7 +409,7 @@ func (l *Local) runTask(ctx context.Context, cfg keeperapi.Config, event func(ke
 	if err != nil {
 		return err
 	}
-	if err := cmd.Start(); err != nil {
+	if err := run(cmd, u); err != nil {
 		return rig.Errorf(rig.CodeBackendFailure, "the keeper did not start: %w", err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() }) // it may just have ended
@@ -426,6 +480,14 @@ func takeBack(dir string) error {
 	for _, e := range entries {
 		if !e.Type().IsRegular() {
 			return rig.Errorf(rig.CodeIntegrity, "template: %s is not a regular file", strconv.Quote(e.Name()))
+		}
+		// Another name of a file outside would become root's, for all to read.
+		fi, err := root.Lstat(e.Name())
+		if err != nil {
+			return err
+		}
+		if st, ok := fi.Sys().(*syscall.Stat_t); !ok || st.Nlink != 1 {
+			return rig.Errorf(rig.CodeIntegrity, "template: %s has more than one name", strconv.Quote(e.Name()))
 		}
 		if err := root.Lchown(e.Name(), os.Getuid(), os.Getgid()); err != nil {
 			return err

@@ -7,23 +7,36 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"rigs/internal/rig"
+	"rigs/internal/server/sweep"
 )
 
 // User is an unprivileged user that keepers run as when the server is root.
 type User struct {
+	// Each says that every rig has a uid and gid of its own, which are set by as.
+	Each     bool
 	Name     string
 	UID, GID uint32
 	Groups   []uint32
 }
 
-// keeperUser is "rigs" if there is such a user, else "nobody"; nil when the
-// server is not root.
+// as is a rig's user. All of them are in the group that template memory belongs to.
+func (u *User) as(uid uint32) *User {
+	return &User{Each: true, Name: u.Name, UID: uid, GID: uid, Groups: append([]uint32{sweep.TemplateGID}, u.Groups...)}
+}
+
+// keeperUser is a uid for each rig, or where the kernel does not know these, as in some containers,
+// "rigs" if there is such a user, else "nobody"; nil when the server is not root.
 func keeperUser() (*User, error) {
 	if os.Getuid() != 0 {
 		return nil, nil
+	}
+	first, last := sweep.Range()
+	if sweepSupported && mapped("/proc/self/uid_map", first, last) && mapped("/proc/self/gid_map", sweep.TemplateGID, last) {
+		return (&User{Each: true, Name: fmt.Sprintf("%d to %d, another for each", first, last), UID: first, GID: first, Groups: groups()}), nil
 	}
 	var u *user.User
 	var err error
@@ -43,14 +56,32 @@ func keeperUser() (*User, error) {
 	if uid == 0 {
 		return nil, rig.Errorf(rig.CodeUnavailable, "the user for machines, %s, is root: give it a uid of its own", u.Username)
 	}
-	out := &User{Name: u.Username, UID: uint32(uid), GID: uint32(gid)}
-	// /dev/kvm belongs to this group; without it there is software emulation only.
+	return &User{Name: u.Username, UID: uint32(uid), GID: uint32(gid), Groups: groups()}, nil
+}
+
+// groups is the group that /dev/kvm belongs to; without it there is software emulation only.
+func groups() []uint32 {
 	if g, err := user.LookupGroup("kvm"); err == nil {
 		if id, err := strconv.ParseUint(g.Gid, 10, 32); err == nil {
-			out.Groups = append(out.Groups, uint32(id))
+			return []uint32{uint32(id)}
 		}
 	}
-	return out, nil
+	return nil
+}
+
+// mapped reports whether the user namespace that we are in has these ids (user_namespaces(7)).
+func mapped(file string, first, last uint32) bool {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(b)) {
+		var inside, outside, length uint64
+		if n, _ := fmt.Sscan(line, &inside, &outside, &length); n == 3 && inside <= uint64(first) && uint64(last) < inside+length {
+			return true
+		}
+	}
+	return false
 }
 
 func (u *User) credential() *syscall.Credential {

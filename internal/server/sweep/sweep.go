@@ -8,6 +8,10 @@
 // the pidfd held it, so a pid that was reused in between is not touched. The
 // mark holds 128 random bits of the data directory, so another server's
 // processes never match.
+//
+// A process that a guest has taken over can erase its environment. Where the server is root
+// there is a second mark, which it cannot: each rig has a uid of its own, and
+// the uids that a data directory has handed out are written down (see Claim).
 package sweep
 
 import (
