@@ -42,6 +42,7 @@ import (
 
 	"rigs/internal/paths"
 	"rigs/internal/rig"
+	"rigs/internal/serverapi"
 	"rigs/internal/wire"
 )
 
@@ -55,7 +56,9 @@ type Client struct {
 	display   string   // how messages name the server
 	token     string
 	workspace string
-	dial      wire.DialFunc // raw connections for streams
+	agent     string              // as which requests are made; "": as whoever the caller is
+	notice    func(notice string) // may be nil
+	dial      wire.DialFunc       // raw connections for streams
 	http      *http.Client
 }
 
@@ -161,6 +164,11 @@ func (c *Client) do(ctx context.Context, method, path string, body io.Reader, co
 	if err != nil {
 		return nil, c.unreachable(ctx, err)
 	}
+	if c.notice != nil {
+		for _, n := range res.Header.Values(serverapi.NoticeHeader) {
+			c.notice(n)
+		}
+	}
 	if res.StatusCode >= 300 {
 		defer res.Body.Close()
 		return nil, wire.ReadProblem(res)
@@ -171,6 +179,9 @@ func (c *Client) do(ctx context.Context, method, path string, body io.Reader, co
 func (c *Client) authorize(h http.Header) {
 	if c.token != "" {
 		h.Set("Authorization", "Bearer "+c.token)
+	}
+	if c.agent != "" {
+		h.Set(serverapi.AgentHeader, c.agent)
 	}
 }
 

@@ -19,8 +19,9 @@ const maxEvent = 1 << 20
 
 // EventOptions narrow an event stream. The client's workspace narrows it too.
 type EventOptions struct {
-	Space string
-	Rig   string // a rig in any form
+	Space  string
+	Rig    string // a rig in any form
+	Viewer string // names this viewer, as Take does
 }
 
 // Events passes the server's events to f until f returns false (then nil is
@@ -28,7 +29,7 @@ type EventOptions struct {
 // live rig that matches; for a Rig in any phase.
 func (c *Client) Events(ctx context.Context, o EventOptions, f func(Event) bool) error {
 	q := url.Values{}
-	for k, v := range map[string]string{"workspace": c.workspace, "space": o.Space, "rig": o.Rig} {
+	for k, v := range map[string]string{"workspace": c.workspace, "space": o.Space, "rig": o.Rig, "viewer": o.Viewer} {
 		if v != "" {
 			q.Set(k, v)
 		}

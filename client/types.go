@@ -21,6 +21,8 @@ type (
 	Event = rig.Event
 	// Principal is somebody who asks for something.
 	Principal = rig.Principal
+	// Rule is a guardrail of a workspace.
+	Rule = rig.Rule
 )
 
 // What is asked of a guest, and what it answers.
@@ -57,6 +59,14 @@ type (
 type (
 	// Server is what the server says of itself.
 	Server = serverapi.Server
+	// Take asks for control of a rig.
+	Take = serverapi.Take
+	// NewRule asks for a guardrail.
+	NewRule = serverapi.NewRule
+	// Membership is a principal's role in a workspace.
+	Membership = serverapi.Membership
+	// SpaceChange changes a space.
+	SpaceChange = serverapi.SpaceChange
 	// SigninLink signs a browser in, once.
 	SigninLink = serverapi.SigninLink
 	// Token is a token without its secret.

@@ -274,6 +274,10 @@ func (k *keeper) handler() http.Handler {
 	m.HandleFunc("GET /v1/terminal", stream)
 	m.HandleFunc("GET /v1/files", func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Query().Get("path") {
+		case "calls":
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			json.NewEncoder(w).Encode(k.calls)
 		case "none":
 			wire.WriteProblem(w, rig.Errorf(rig.CodeNotFound, "no file none"))
 		case "cut":
@@ -330,5 +334,10 @@ func (k *keeper) handler() http.Handler {
 		http.NewResponseController(w).Flush()
 		time.AfterFunc(time.Millisecond, k.stop)
 	})
-	return m
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		k.mu.Lock()
+		k.calls[r.Method+" "+r.URL.Path]++
+		k.mu.Unlock()
+		m.ServeHTTP(w, r)
+	})
 }

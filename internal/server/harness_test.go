@@ -82,7 +82,9 @@ type running struct {
 	home  string
 	url   string
 	clock *wallClock
-	stop  func() error // ends it and returns what Run did
+
+	auditor string       // a token with which audit logs are read
+	stop    func() error // ends it and returns what Run did
 }
 
 func load(t *testing.T, dir string, flags map[string]string) config.Config {

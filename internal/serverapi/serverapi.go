@@ -14,6 +14,16 @@ import (
 // SessionCookie is the name of the page's cookie.
 const SessionCookie = "rigs_session"
 
+const (
+	// AgentHeader lets a person act as an agent of that name, with an agent's rights
+	// and no more than the person's own: what a person's tools do for an agent is not
+	// to be the person's doing.
+	AgentHeader = "Rigs-Agent"
+	// NoticeHeader of an answer tells an agent, once, that control was taken or given
+	// back since it was told last.
+	NoticeHeader = "Rigs-Notice"
+)
+
 // Default is the workspace, and the space, of whoever names none.
 const Default = "default"
 

@@ -8,6 +8,7 @@ import (
 	"rigs/internal/server/auth"
 	"rigs/internal/server/authority"
 	"rigs/internal/server/rigs"
+	"rigs/internal/serverapi"
 )
 
 // who is the caller of a request.
@@ -92,10 +93,6 @@ func (a *API) doOn(ctx context.Context, t authority.Target, act authority.Action
 	return err
 }
 
-// NoticeHeader tells an agent, once, that control was taken or given back since its
-// last action.
-const NoticeHeader = "Rigs-Notice"
-
 type headerKey struct{}
 
 // withHeader lets handlers of the framework's set headers of the answer.
@@ -110,6 +107,6 @@ func notify(ctx context.Context, u *rigs.Use) {
 		return
 	}
 	for _, n := range u.Notices() {
-		h.Add(NoticeHeader, n)
+		h.Add(serverapi.NoticeHeader, n)
 	}
 }

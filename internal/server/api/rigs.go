@@ -138,12 +138,6 @@ func execAction(e guestapi.ExecRequest) authority.Action {
 	return authority.Exec.With("run "+c, "command", c, "cwd", e.Cwd)
 }
 
-func (a *API) ask(ctx context.Context, in *RigIn, method, path string, body, out any) error {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	return a.Rigs.Ask(ctx, in.Rig, in.Workspace, method, path, body, out)
-}
-
 func (a *API) listRigs(ctx context.Context, in *struct {
 	Workspace string `query:"workspace" maxLength:"63" doc:"Only this workspace's"`
 	Space     string `query:"space" maxLength:"63" doc:"Only this space's"`

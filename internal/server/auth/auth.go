@@ -96,11 +96,6 @@ type Caller struct {
 	Behalf *Caller
 }
 
-// AgentHeader lets a person act as an agent of that name, with an agent's rights
-// and no more than the person's own: what a person's tools do for an agent is not
-// to be the person's doing.
-const AgentHeader = "Rigs-Agent"
-
 type callerKey struct{}
 
 // From returns the caller of an authenticated request.
@@ -173,15 +168,15 @@ func (a *Auth) Require(next http.Handler) http.Handler {
 
 // asAgent is the caller, or the agent that the request says it acts as.
 func asAgent(c Caller, r *http.Request) (Caller, error) {
-	names, ok := r.Header[AgentHeader]
+	names, ok := r.Header[serverapi.AgentHeader]
 	if !ok || c.Kind == rig.Agent && len(names) == 1 && names[0] == c.Name {
 		return c, nil
 	}
 	if c.Kind == rig.Agent {
-		return c, rig.Errorf(rig.CodeForbidden, "%s is an agent, and only people act as another one (%s)", c.Name, AgentHeader)
+		return c, rig.Errorf(rig.CodeForbidden, "%s is an agent, and only people act as another one (%s)", c.Name, serverapi.AgentHeader)
 	}
 	if len(names) != 1 || GoodName(names[0]) != nil {
-		return c, rig.FieldErrorf(AgentHeader, "the header %s names no agent: it takes a name like a token's", AgentHeader)
+		return c, rig.FieldErrorf(serverapi.AgentHeader, "the header %s names no agent: it takes a name like a token's", serverapi.AgentHeader)
 	}
 	return Caller{Principal: rig.Principal{Name: names[0], Kind: rig.Agent}, TokenID: c.TokenID, Behalf: &c}, nil
 }
@@ -306,7 +301,7 @@ func people(ctx context.Context, what string) error {
 func (a *Auth) NewLink(ctx context.Context) (code string, expires time.Time, err error) {
 	c := From(ctx)
 	if c.Behalf != nil {
-		return "", expires, rig.Errorf(rig.CodeForbidden, "%s is an agent that a person's tool acts as: the person signs in without the header %s", c.Name, AgentHeader)
+		return "", expires, rig.Errorf(rig.CodeForbidden, "%s is an agent that a person's tool acts as: the person signs in without the header %s", c.Name, serverapi.AgentHeader)
 	}
 	expires = a.now().Add(LinkTTL)
 	code = newSecret(linkPrefix)

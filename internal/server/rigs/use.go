@@ -131,15 +131,6 @@ func (m *Manager) Change(ctx context.Context, g *authority.Grant, path string, i
 	return e.ask(ctx, &r, http.MethodPost, path, in, out)
 }
 
-// Ask is Look and Change in one, for what has no grant yet.
-func (m *Manager) Ask(ctx context.Context, name, workspace, method, path string, in, out any) error {
-	e, r, err := m.find(ctx, name, workspace)
-	if err != nil {
-		return err
-	}
-	return e.ask(ctx, &r, method, path, in, out)
-}
-
 func (e *entry) ask(ctx context.Context, r *rig.Rig, method, path string, in, out any) error {
 	if e == nil {
 		return unusable(r)
