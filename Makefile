@@ -30,7 +30,7 @@ NODE_MODULES := web/node_modules/.package-lock.json
 PAGE_SOURCES := $(shell find web -path web/node_modules -prune -o -path web/dist -prune -o -path web/test-results -prune -o -type f ! -name '*.go' -print 2>/dev/null)
 
 .PHONY: run stop test build bench clean help setup generate lint vet fmt page \
-	test-unit test-vm test-page test-cross test-generated clean-machine-test test-qemu binaries
+	fuzz test-fuzz test-unit test-vm test-page test-cross test-generated clean-machine-test test-qemu binaries
 
 ## run: set up, build, start the server in the background, open a first rig
 run:
@@ -103,6 +103,14 @@ test-unit:
 ## test-vm: the suites under test/, which start real machines
 test-vm: binaries
 	go test -p 1 -timeout 30m $(TESTFLAGS) ./test/...
+
+## fuzz: every fuzzer for FUZZTIME (60s) each; FUZZ=REGEXP for some of them
+fuzz:
+	@scripts/fuzz
+
+## test-fuzz: fuzz, as make test does it: a minute for the gate's, 20 s for others
+test-fuzz:
+	@FUZZTIME=60s FUZZTIME_REST=20s scripts/fuzz
 
 ## test-page: the page, in a real browser
 test-page: build
