@@ -31,15 +31,22 @@ func TestDeniedLookupsCostNoQuery(t *testing.T) {
 			}
 		}
 	}
-	p.mustRefuseName(secret+".evil.test", 443)
+	p.mustRefuseName("tried.evil.test", 443)
 	p.log.wait(t, "the refused lookup", func(e rig.EgressEvent) bool {
 		return e.Protocol == protoDNS && e.Host == host && e.Reason == ReasonNotAdmitted && e.Verdict == "deny"
 	})
 	p.log.wait(t, "the refused connection", func(e rig.EgressEvent) bool {
-		return e.Protocol == protoTCP && e.Host == host && e.Port == 443 && e.Reason == ReasonNotAdmitted
+		return e.Protocol == protoTCP && e.Host == "tried.evil.test" && e.Port == 443 && e.Reason == ReasonNotAdmitted
 	})
 	if got := p.world.asked(); len(got) != 0 {
 		t.Errorf("the host was asked for %q", got)
+	}
+	p.log.mu.Lock()
+	defer p.log.mu.Unlock()
+	for _, e := range p.log.lines {
+		if e.Protocol == protoDNS && e.Host != host {
+			t.Errorf("the lookup of %s is told beside its connection", e.Host)
+		}
 	}
 }
 

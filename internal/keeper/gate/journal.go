@@ -21,19 +21,25 @@ const (
 	// once a window; the window doubles while it goes on.
 	firstWindow = time.Second
 	lastWindow  = time.Minute
+
+	// lookupHold is how long a refused lookup waits for the connection that usually
+	// follows at once: then that one's line says all there is to say.
+	lookupHold = time.Second
 )
 
 // journal turns what happens into lines of the egress log, in order, one at a
 // time, and no more of them than the bounds allow: what does not fit is counted
 // into a line that stands for many. It never blocks the one who reports.
 type journal struct {
-	out func(rig.EgressEvent)
+	out   func(rig.EgressEvent)
+	named func(host string) bool // whether the policy knows it by now
 
 	mu      sync.Mutex
 	limit   *rate.Limiter
 	queue   []rig.EgressEvent
 	tallies map[journalKey]*tally
-	wake    chan struct{} // holds one token when there is something to do
+	lookups map[string]*lookup // refused, by host, in the last lookupHold
+	wake    chan struct{}      // holds one token when there is something to do
 
 	seq int64 // of the last line; only run touches it
 }
@@ -51,10 +57,16 @@ type tally struct {
 	due    time.Time
 }
 
-func newJournal(out func(rig.EgressEvent)) *journal {
+// lookup is a refused lookup whose line is held back.
+type lookup struct {
+	event rig.EgressEvent // Count is 0 when a connection has said it
+	due   time.Time
+}
+
+func newJournal(out func(rig.EgressEvent), named func(host string) bool) *journal {
 	return &journal{
-		out: out, limit: rate.NewLimiter(journalRate, journalBurst),
-		tallies: map[journalKey]*tally{}, wake: make(chan struct{}, 1),
+		out: out, named: named, limit: rate.NewLimiter(journalRate, journalBurst),
+		tallies: map[journalKey]*tally{}, lookups: map[string]*lookup{}, wake: make(chan struct{}, 1),
 	}
 }
 
@@ -71,15 +83,25 @@ func (j *journal) add(e rig.EgressEvent, repeats bool) {
 	e.Time, e.Count = time.Now().UTC(), 1
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	key := journalKey{e.Verdict, e.Reason, e.Protocol, e.Host, e.Address, e.Port}
-	if t, ok := j.tallies[key]; ok {
-		t.add(e)
+	if isLookup(e) && j.hold(e) {
 		return
 	}
-	if len(j.queue) < journalQueue && j.limit.AllowN(e.Time, 1) {
+	j.enter(e, repeats)
+}
+
+// enter puts a line into the queue, or counts it. j.mu is held.
+func (j *journal) enter(e rig.EgressEvent, repeats bool) {
+	key := keyOf(e)
+	if t, ok := j.tallies[key]; ok {
+		t.add(e)
+		j.said(e)
+		return
+	}
+	if len(j.queue) < journalQueue && j.limit.AllowN(time.Now(), 1) {
 		j.queue = append(j.queue, e)
+		j.said(e)
 		if repeats && len(j.tallies) < journalKeys {
-			j.tallies[key] = newTally(e)
+			j.tallies[key] = newTally(e, time.Now().UTC())
 		}
 		j.signal()
 		return
@@ -89,15 +111,76 @@ func (j *journal) add(e rig.EgressEvent, repeats bool) {
 	e.Host, e.Address, e.Port = "", "", 0
 	t, ok := j.tallies[key]
 	if !ok {
-		t = newTally(e)
+		t = newTally(e, time.Now().UTC())
 		j.tallies[key] = t
 		j.signal()
 	}
 	t.add(e)
 }
 
-func newTally(e rig.EgressEvent) *tally {
-	t := &tally{sum: e, window: firstWindow, due: e.Time.Add(firstWindow)}
+func keyOf(e rig.EgressEvent) journalKey {
+	return journalKey{e.Verdict, e.Reason, e.Protocol, e.Host, e.Address, e.Port}
+}
+
+// isLookup reports whether e is a lookup of a name that the policy does not know.
+func isLookup(e rig.EgressEvent) bool {
+	return e.Protocol == protoDNS && e.Reason == ReasonNotAdmitted
+}
+
+// hold keeps a lookup for the connection that may follow. It is false when that
+// cannot be: there are too many, or its like was told already. j.mu is held.
+func (j *journal) hold(e rig.EgressEvent) bool {
+	if _, told := j.tallies[keyOf(e)]; told {
+		return false
+	}
+	if l, ok := j.lookups[e.Host]; ok {
+		if l.event.Count > 0 {
+			l.event.Count++
+		}
+		return true
+	}
+	if len(j.lookups) >= journalKeys {
+		return false
+	}
+	j.lookups[e.Host] = &lookup{e, e.Time.Add(lookupHold)}
+	j.signal()
+	return true
+}
+
+// said notes that a line about a connection tells what the lookups of its host
+// would. j.mu is held.
+func (j *journal) said(e rig.EgressEvent) {
+	if e.Protocol == protoDNS || e.Host == "" {
+		return
+	}
+	if l, ok := j.lookups[e.Host]; ok {
+		l.event.Count = 0
+	}
+	lookups := rig.EgressEvent{Verdict: verdictDeny, Reason: ReasonNotAdmitted, Protocol: protoDNS, Host: e.Host}
+	if t, ok := j.tallies[keyOf(lookups)]; ok {
+		t.reset()
+	}
+}
+
+// release enters the lookups that no connection followed. j.mu is held.
+func (j *journal) release(now time.Time, all bool) (next time.Time) {
+	for host, l := range j.lookups {
+		if !all && now.Before(l.due) {
+			if next.IsZero() || l.due.Before(next) {
+				next = l.due
+			}
+			continue
+		}
+		delete(j.lookups, host)
+		if l.event.Count > 0 {
+			j.enter(l.event, true)
+		}
+	}
+	return next
+}
+
+func newTally(e rig.EgressEvent, now time.Time) *tally {
+	t := &tally{sum: e, window: firstWindow, due: now.Add(firstWindow)}
 	t.reset()
 	return t
 }
@@ -105,7 +188,7 @@ func newTally(e rig.EgressEvent) *tally {
 func (t *tally) reset() { t.sum.Count, t.sum.BytesIn, t.sum.BytesOut, t.sum.Seconds = 0, 0, 0, 0 }
 
 func (t *tally) add(e rig.EgressEvent) {
-	t.sum.Count++
+	t.sum.Count += e.Count
 	t.sum.BytesIn += e.BytesIn
 	t.sum.BytesOut += e.BytesOut
 	t.sum.Seconds += e.Seconds
@@ -123,6 +206,7 @@ func (j *journal) signal() {
 func (j *journal) collect(now time.Time, all bool) (lines []rig.EgressEvent, next time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	next = j.release(now, all)
 	lines, j.queue = j.queue, nil
 	for key, t := range j.tallies {
 		if !all && now.Before(t.due) {
@@ -131,8 +215,8 @@ func (j *journal) collect(now time.Time, all bool) (lines []rig.EgressEvent, nex
 			}
 			continue
 		}
-		if t.sum.Count == 0 {
-			delete(j.tallies, key)
+		if t.sum.Count == 0 || isLookup(t.sum) && t.sum.Host != "" && j.named(t.sum.Host) {
+			delete(j.tallies, key) // nothing new; or it was told, and is admitted by now
 			continue
 		}
 		line := t.sum

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -180,7 +181,7 @@ func FuzzAnswer(f *testing.F) {
 func journalled(t *testing.T, do func(*journal)) (lines []rig.EgressEvent) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		j := newJournal(func(e rig.EgressEvent) { lines = append(lines, e) })
+		j := newJournal(func(e rig.EgressEvent) { lines = append(lines, e) }, func(host string) bool { return host == "good.test" })
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); j.run(ctx) }()
@@ -189,6 +190,82 @@ func journalled(t *testing.T, do func(*journal)) (lines []rig.EgressEvent) {
 		<-done
 	})
 	return lines
+}
+
+// A refused name is told once: by the connection, or by the lookup when no
+// connection follows.
+func TestJournalTellsARefusedNameOnce(t *testing.T) {
+	lookup := func(host string) rig.EgressEvent {
+		return rig.EgressEvent{Reason: ReasonNotAdmitted, Protocol: protoDNS, Host: host}
+	}
+	connection := func(host string) rig.EgressEvent {
+		return rig.EgressEvent{Reason: ReasonNotAdmitted, Protocol: protoTCP, Host: host, Port: 443}
+	}
+	told := func(lines []rig.EgressEvent) (out []string) {
+		for _, e := range lines {
+			out = append(out, fmt.Sprintf("%s %s %s %d", e.Protocol, e.Host, e.Reason, max(e.Count, 1)))
+		}
+		return out
+	}
+	for name, tc := range map[string]struct {
+		do   func(*journal)
+		want []string
+	}{
+		"a connection follows": {func(j *journal) {
+			j.refused(lookup("evil.test"))
+			j.refused(lookup("evil.test")) // AAAA
+			j.refused(connection("evil.test"))
+			j.refused(lookup("evil.test"))
+			time.Sleep(time.Minute)
+		}, []string{"tcp evil.test notAdmitted 1"}},
+		"none follows": {func(j *journal) {
+			j.refused(lookup("c2VjcmV0.evil.test"))
+			j.refused(lookup("c2VjcmV0.evil.test"))
+			j.refused(connection("evil.test"))
+			time.Sleep(time.Minute)
+		}, []string{"tcp evil.test notAdmitted 1", "dns c2VjcmV0.evil.test notAdmitted 2"}},
+		"the session ends first": {func(j *journal) { j.refused(lookup("evil.test")) }, []string{"dns evil.test notAdmitted 1"}},
+		"it is admitted meanwhile": {func(j *journal) {
+			j.refused(lookup("good.test"))
+			j.happened(rig.EgressEvent{Verdict: verdictAllow, Reason: ReasonAdmitted, Protocol: protoTCP, Host: "good.test", Port: 443})
+			time.Sleep(time.Minute)
+		}, []string{"tcp good.test admitted 1"}},
+		"it is told, repeated, and then admitted": {func(j *journal) {
+			j.refused(lookup("good.test"))
+			time.Sleep(lookupHold)
+			synctest.Wait()
+			j.refused(lookup("good.test"))
+			time.Sleep(time.Minute)
+		}, []string{"dns good.test notAdmitted 1"}},
+		"it goes on": {func(j *journal) {
+			for range 20 {
+				j.refused(lookup("evil.test"))
+				time.Sleep(time.Second)
+				synctest.Wait()
+			}
+			time.Sleep(time.Minute)
+		}, []string{"dns evil.test notAdmitted 1", "dns evil.test notAdmitted 1", "dns evil.test notAdmitted 2", "dns evil.test notAdmitted 4", "dns evil.test notAdmitted 8", "dns evil.test notAdmitted 4"}},
+		"too many to hold": {func(j *journal) {
+			for i := range 2 * journalKeys {
+				j.refused(lookup(fmt.Sprintf("n%d.evil.test", i)))
+			}
+		}, nil},
+	} {
+		lines := journalled(t, tc.do)
+		if tc.want == nil { // what counts is that none is lost, and that they are few
+			var n int64
+			for _, e := range lines {
+				n += max(e.Count, 1)
+			}
+			if n != 2*journalKeys || len(lines) > journalBurst+2 {
+				t.Errorf("%s: %d in %d lines", name, n, len(lines))
+			}
+			continue
+		}
+		if got := told(lines); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
 }
 
 func TestJournalCountsWhatRepeats(t *testing.T) {
@@ -259,7 +336,7 @@ func TestJournalWithASlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		var total int64
-		j := newJournal(func(e rig.EgressEvent) { <-release; total += max(e.Count, 1) })
+		j := newJournal(func(e rig.EgressEvent) { <-release; total += max(e.Count, 1) }, func(string) bool { return false })
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); j.run(ctx) }()
