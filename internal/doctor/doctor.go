@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"rigs/internal/host"
+	"rigs/internal/keeper/confine"
 	"rigs/internal/paths"
 	"rigs/internal/rig"
 	"rigs/internal/serverapi"
@@ -65,6 +66,7 @@ const (
 	checkMemory = "memory"
 	checkDisk   = "disk"
 	checkUser   = "user"
+	checkLock   = "landlock"
 )
 
 // Report looks at the host.
@@ -100,6 +102,9 @@ func Report(ctx context.Context, o Options) serverapi.Doctor {
 	if o.RunsAs != "" && o.Enter != nil {
 		user = r.check(checkUser, o.Enter(), "machines run as user "+o.RunsAs, "choose a data directory that this user can enter (RIGS_HOME), such as /var/lib/rigs")
 	}
+	if system {
+		r.landlock(confine.ABI())
+	}
 	r.Surfaces = surfaces(accel.Name, terminalState(system, qemu && clock && user && guest, image), r.fixes())
 	return r.Doctor
 }
@@ -116,6 +121,15 @@ func atLeast(have, need int, what string) error {
 		return nil
 	}
 	return rig.Errorf(rig.CodeCapacity, "%d MB of %s: at least %d MB are needed", have, what, need)
+}
+
+// landlock is not an error when it is missing or old: keepers then do without.
+func (r *report) landlock(abi int) {
+	var err error
+	if lacks := confine.Lacks(abi); lacks != "" {
+		err = rig.Errorf(rig.CodeUnavailable, "%s", lacks)
+	}
+	r.check(checkLock, err, fmt.Sprintf("keepers and hypervisors are confined by Landlock, version %d", abi), "machines run all the same; for one barrier more use Linux 6.12 or newer, with landlock among the kernel's lsm= modules")
 }
 
 // kvm is not an error when it is missing: guests are then emulated.

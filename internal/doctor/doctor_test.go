@@ -13,6 +13,17 @@ import (
 	"rigs/internal/serverapi"
 )
 
+func TestLandlock(t *testing.T) {
+	for abi, want := range map[int]string{0: "no Landlock", 2: "version 2", 7: "version 7"} {
+		var r report
+		r.landlock(abi)
+		c := r.Checks[0]
+		if c.Name != checkLock || !strings.Contains(c.Detail, want) || c.OK != (abi == 7) || c.OK == (c.Fix != "") {
+			t.Errorf("version %d: %+v", abi, c)
+		}
+	}
+}
+
 func options(t *testing.T) Options {
 	t.Helper()
 	l, err := paths.New(t.TempDir())

@@ -220,6 +220,9 @@ func (k *keeper) serveStat(w http.ResponseWriter, r *http.Request) error {
 	if err := a.call(ctx, http.MethodGet, "/v1/stat"+q, nil, &info); err != nil {
 		return k.broken(err)
 	}
+	if err := checkInfo(info); err != nil {
+		return err
+	}
 	wire.WriteJSON(w, info)
 	return nil
 }

@@ -271,6 +271,7 @@ func spawn(t *testing.T, dir string) *victim {
 		defer cancel()
 		if b, err := os.ReadFile(layout(t, dir).ID()); err == nil {
 			sweep.Kill(ctx, strings.TrimSpace(string(b)), "")
+			sweep.Release(strings.TrimSpace(string(b)), "")
 		}
 		os.RemoveAll(layout(t, dir).Runtime())
 	})

@@ -32,6 +32,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "serve" {
 		os.Exit(serve(os.Args[2]))
 	}
+	if len(os.Args) > 4 && os.Args[1] == "taken" {
+		os.Exit(taken(os.Args[2], os.Args[3], os.Args[4:]))
+	}
 	testenv.Main(m)
 }
 
@@ -74,6 +77,9 @@ func newHost(t *testing.T) *host {
 			defer cancel()
 			if n, err := sweep.Kill(ctx, strings.TrimSpace(string(owner)), ""); n > 0 || err != nil {
 				t.Errorf("%d processes were left: %v", n, err)
+			}
+			if err := sweep.Release(strings.TrimSpace(string(owner)), ""); err != nil {
+				t.Error(err)
 			}
 		}
 		if err := os.RemoveAll(l.Runtime()); err != nil {
