@@ -15,7 +15,7 @@ import (
 
 func (a *app) policyCmd() *cobra.Command {
 	return parent("policy", "See and change a workspace's rules", `  rigs policy egress
-  rigs policy egress add terminal '*.corp.example'`, a.policyEgressCmd())
+  rigs policy egress add terminal '*.corp.example'`, a.policyEgressCmd(), a.policyRulesCmd(), a.policyMembersCmd(), a.policyModeCmd())
 }
 
 func (a *app) policyEgressCmd() *cobra.Command {

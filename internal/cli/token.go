@@ -46,7 +46,7 @@ some minutes: open it in the browser that you want to use.`,
 }
 
 func (a *app) tokenCreateCmd() *cobra.Command {
-	var kind string
+	var kind, role, only string
 	var ttl time.Duration
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -54,6 +54,7 @@ func (a *app) tokenCreateCmd() *cobra.Command {
 		Long: `Makes a bearer token. Whoever has it acts as NAME: give it to a program as RIGS_TOKEN,
 with RIGS_SERVER as the server's URL. The server keeps only a hash of it.`,
 		Example: `  rigs token create laptop
+  rigs token create ann --role member --only team
   RIGS_TOKEN=$(rigs token create builder --kind agent) rigs ls`,
 		Args:              args(1, 1, "NAME"),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -68,7 +69,7 @@ with RIGS_SERVER as the server's URL. The server keeps only a hash of it.`,
 			if err != nil {
 				return err
 			}
-			t, err := c.CreateToken(cmd.Context(), client.NewToken{Name: words[0], Kind: rig.PrincipalKind(kind), TTLSeconds: int64(ttl / time.Second)})
+			t, err := c.CreateToken(cmd.Context(), client.NewToken{Name: words[0], Kind: rig.PrincipalKind(kind), TTLSeconds: int64(ttl / time.Second), Role: rig.Role(role), Workspace: only})
 			if err != nil {
 				return err
 			}
@@ -81,6 +82,9 @@ with RIGS_SERVER as the server's URL. The server keeps only a hash of it.`,
 		},
 	}
 	cmd.Flags().StringVar(&kind, "kind", string(rig.Person), "person or agent")
+	cmd.Flags().StringVar(&role, "role", "", "viewer, member, admin or owner (default: what the name has; a new person owner, a new agent member)")
+	cmd.Flags().StringVar(&only, "only", "", "only in this workspace")
+	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(words(rig.Roles), cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().DurationVar(&ttl, "ttl", 0, "refuse it after this long (default: never)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions([]string{"person", "agent"}, cobra.ShellCompDirectiveNoFileComp))
