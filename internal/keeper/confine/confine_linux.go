@@ -65,7 +65,7 @@ type syscall3 func(nr, a, b, c uintptr) unix.Errno
 
 func onAllThreads(nr, a, b, c uintptr) unix.Errno {
 	_, _, errno := psx.Syscall6(nr, a, b, c, 0, 0, 0)
-	return unix.Errno(errno)
+	return errno
 }
 
 // renounce gives up new privileges, ambient capabilities and, where we may, the bounding set.

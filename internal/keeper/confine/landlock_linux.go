@@ -40,7 +40,7 @@ func restrictKeeper(f Files) error {
 		landlock.RODirs("/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/usr/share/ca-certificates", "/proc/self").IgnoreIfMissing(),
 	)
 	if err := keeperLayer.Restrict(rules...); err != nil {
-		return fmt.Errorf("Landlock: %w", err)
+		return fmt.Errorf("landlock: %w", err)
 	}
 	return nil
 }
@@ -57,7 +57,7 @@ func restrictThread(layer landlock.Config, rules ...landlock.Rule) error {
 		_ = unix.Close(fd) // nothing was written to it
 	}
 	if err != nil {
-		return fmt.Errorf("Landlock: %w", err)
+		return fmt.Errorf("landlock: %w", err)
 	}
 	return nil
 }
