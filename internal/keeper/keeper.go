@@ -27,7 +27,7 @@ type gateway interface {
 	Deny(pattern string) error
 	Patterns() []string
 	Entries() []keeperapi.EgressEntry
-	Dropped() map[string]uint64
+	Counters() keeperapi.GateCounters
 }
 
 // keeper owns one rig.
@@ -437,7 +437,10 @@ func (k *keeper) broken(err error) error {
 func (k *keeper) status() keeperapi.Status {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s := keeperapi.Status{Phase: k.phase, Boot: k.how, Streams: map[string]int{}, QEMUPID: k.pid, LastUse: k.used, Dropped: k.gate.Dropped()}
+	counters := k.gate.Counters()
+	s := keeperapi.Status{
+		Phase: k.phase, Boot: k.how, Streams: map[string]int{}, QEMUPID: k.pid, LastUse: k.used, Dropped: counters.Dropped, Gate: counters,
+	}
 	for kind, n := range k.streams {
 		if n > 0 {
 			s.Streams[kind] = n

@@ -131,6 +131,20 @@ type Status struct {
 	QEMUPID int               `json:"qemuPid"`
 	LastUse time.Time         `json:"lastUse"`
 	Dropped map[string]uint64 `json:"dropped"` // frames the gate dropped, by kind
+	Gate    GateCounters      `json:"gate"`
+}
+
+// GateCounters count what a gate did since it was made, everything included that
+// the log leaves out.
+type GateCounters struct {
+	Open      int               `json:"open"`      // connections that are open now
+	Admitted  uint64            `json:"admitted"`  // connections that were connected
+	Refused   map[string]uint64 `json:"refused"`   // by reason; connections, lookups and other attempts
+	Unreached map[string]uint64 `json:"unreached"` // by reason; admitted, but never connected
+	BytesOut  uint64            `json:"bytesOut"`  // from the guest, open connections included
+	BytesIn   uint64            `json:"bytesIn"`   // to the guest
+	Lookups   uint64            `json:"lookups"`   // that the guest asked for
+	Dropped   map[string]uint64 `json:"dropped"`   // frames, by kind
 }
 
 // ExecCollect runs a command to its end.

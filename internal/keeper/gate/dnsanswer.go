@@ -33,6 +33,7 @@ func (a *answerer) answer(message []byte) []byte {
 	if len(message) < 12 || message[2]&0x80 != 0 {
 		return nil
 	}
+	a.gate.counters.lookups.Add(1)
 	q := new(dns.Msg)
 	if err := q.Unpack(message); err != nil {
 		return pack(new(dns.Msg).SetRcodeFormatError(q))

@@ -89,11 +89,12 @@ func (l Limits) withDefaults() Limits {
 // Gate is one rig's gate. Its methods may be called at any time, from any
 // goroutine.
 type Gate struct {
-	cfg     Config
-	proxies *upstream.Rules
-	names   *names
-	dropped map[string]*atomic.Uint64 // by kind; the map itself never changes
-	serving atomic.Bool
+	cfg      Config
+	proxies  *upstream.Rules
+	names    *names
+	dropped  map[string]*atomic.Uint64 // by kind; the map itself never changes
+	serving  atomic.Bool
+	counters counters
 
 	mu    sync.Mutex // orders changes of the policy against new connections
 	list  policy.List
@@ -142,6 +143,7 @@ func New(cfg Config) (*Gate, error) {
 		cfg: cfg, proxies: proxies, names: newNames(cfg.Limits.Names), dropped: map[string]*atomic.Uint64{}, list: list,
 		ends: map[string]time.Time{}, conns: map[*connection]struct{}{}, look: make(chan struct{}, 1),
 	}
+	g.counters.refused, g.counters.unreached = map[string]uint64{}, map[string]uint64{}
 	for _, kind := range dropKinds {
 		g.dropped[kind] = new(atomic.Uint64)
 	}
@@ -241,6 +243,8 @@ func (g *Gate) end(c *connection) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.conns, c)
+	g.counters.out.Add(uint64(c.out.Load()))
+	g.counters.in.Add(uint64(c.in.Load()))
 }
 
 // full reports whether no more connections fit.

@@ -33,6 +33,7 @@ const (
 type journal struct {
 	out   func(rig.EgressEvent)
 	named func(host string) bool // whether the policy knows it by now
+	count func(rig.EgressEvent)  // sees everything, before it is counted together
 
 	mu      sync.Mutex
 	limit   *rate.Limiter
@@ -65,7 +66,7 @@ type lookup struct {
 
 func newJournal(out func(rig.EgressEvent), named func(host string) bool) *journal {
 	return &journal{
-		out: out, named: named, limit: rate.NewLimiter(journalRate, journalBurst),
+		out: out, named: named, count: func(rig.EgressEvent) {}, limit: rate.NewLimiter(journalRate, journalBurst),
 		tallies: map[journalKey]*tally{}, lookups: map[string]*lookup{}, wake: make(chan struct{}, 1),
 	}
 }
@@ -81,6 +82,7 @@ func (j *journal) happened(e rig.EgressEvent) { j.add(e, false) }
 
 func (j *journal) add(e rig.EgressEvent, repeats bool) {
 	e.Time, e.Count = time.Now().UTC(), 1
+	j.count(e)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if isLookup(e) && j.hold(e) {

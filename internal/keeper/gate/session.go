@@ -67,6 +67,7 @@ func (g *Gate) Serve(ctx context.Context, conn net.Conn) error {
 	// The log outlives the rest, to hold the last lines.
 	logCtx, endLog := context.WithCancel(context.WithoutCancel(ctx))
 	s := &session{gate: g, journal: newJournal(g.cfg.Events, func(host string) bool { return g.rules().Match(host, 0).Named }), buffers: newBuffers()}
+	s.journal.count = g.counters.note
 	var log sync.WaitGroup
 	log.Go(func() { s.journal.run(logCtx) })
 	defer log.Wait()
