@@ -29,8 +29,9 @@
 // Data flows one way: link.go cuts the hypervisor's stream into frames, frame.go
 // sifts them (pure), session.go feeds the stack, dnsanswer.go answers lookups
 // (pure), names.go knows which address stands for which name, verdict.go and
-// ranges.go decide (pure), connect.go resolves and dials, opening.go and http.go
-// look at the first bytes, relay.go moves the rest, journal.go writes it down.
+// ranges.go decide (pure), connect.go resolves and dials, proxy.go does so through
+// a proxy, expiry.go ends admissions when their time is over, opening.go and http.go
+// look at the first bytes, relay.go moves the rest, journal.go writes it down, counters.go counts.
 //
 // What is not inspected, and a test for every case, is in docs/egress.md.
 package gate
