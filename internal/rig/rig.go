@@ -80,6 +80,10 @@ type Rig struct {
 	Egress []string `json:"egress" doc:"Egress patterns admitted now"`
 	InUse  []string `json:"inUse,omitempty" doc:"What counts as use right now, such as '1 command running'"`
 
+	// ResidentMB is measured: what of the memory of the host its processes take, shared
+	// pages counted in parts (PSS).
+	ResidentMB int `json:"residentMB,omitempty" doc:"Memory of the host that it takes, measured, in MB; where it can be measured"`
+
 	Control *Control `json:"control,omitempty" doc:"Who holds control; absent when nobody does and agents may act"`
 }
 

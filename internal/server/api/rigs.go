@@ -66,7 +66,9 @@ func (a *API) rigRoutes() {
 		}) (rig.Rig, error) {
 			r, err := a.rig(ctx, &in.RigIn)
 			if in.Wait == "" || err != nil {
-				return r, err
+				one := []rig.Rig{r}
+				a.Rigs.Measure(one)
+				return one[0], err
 			}
 			ctx, cancel := context.WithTimeout(ctx, time.Duration(in.TimeoutSeconds)*time.Second)
 			defer cancel()
@@ -146,6 +148,7 @@ func (a *API) listRigs(ctx context.Context, in *struct {
 	sees := a.sees(ctx)
 	unseen := func(r rig.Rig) bool { return !sees(r.Workspace) }
 	out := serverapi.Rigs{Rigs: slices.DeleteFunc(a.Rigs.List(in.Workspace, in.Space), unseen)}
+	a.Rigs.Measure(out.Rigs)
 	if !in.All {
 		return out, nil
 	}

@@ -58,6 +58,7 @@ type Manager struct {
 	starting  chan struct{} // holds one value for each machine that starts
 	admission sync.Mutex    // one opening looks at the memory budget at a time
 
+	memory  measured
 	viewing sync.Mutex
 	viewers map[viewerKey]*viewer
 
