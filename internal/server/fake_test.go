@@ -144,6 +144,8 @@ type keeper struct {
 
 	mu     sync.Mutex
 	rules  []string
+	ttl    []int // of those that were admitted since the start
+	seq    int64
 	events chan keeperapi.Event
 	end    chan struct{}
 	once   sync.Once
@@ -223,7 +225,9 @@ func (k *keeper) handler() http.Handler {
 			}
 		}
 	})
-	m.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) { wire.WriteJSON(w, keeperapi.Status{Phase: rig.Ready}) })
+	m.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) {
+		wire.WriteJSON(w, keeperapi.Status{Phase: rig.Ready, Dropped: map[string]uint64{"udp": 3, "evil": 1}})
+	})
 	m.HandleFunc("POST /v1/exec", func(w http.ResponseWriter, r *http.Request) {
 		var e keeperapi.ExecCollect
 		if err := wire.ReadJSON(r.Body, 1<<22, &e); err != nil {
@@ -303,17 +307,28 @@ func (k *keeper) handler() http.Handler {
 	m.HandleFunc("GET /v1/egress", func(w http.ResponseWriter, r *http.Request) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		wire.WriteJSON(w, keeperapi.EgressRules{Patterns: k.rules})
+		out := keeperapi.EgressRules{Patterns: k.rules}
+		for i, p := range k.rules[len(k.rules)-len(k.ttl):] {
+			e := keeperapi.EgressEntry{Pattern: p}
+			if k.ttl[i] > 0 {
+				e.ExpiresAt = time.Unix(int64(k.ttl[i]), 0) // so that tests can see what was asked
+			}
+			out.Entries = append(out.Entries, e)
+		}
+		wire.WriteJSON(w, out)
 	})
 	m.HandleFunc("POST /v1/egress/allow", func(w http.ResponseWriter, r *http.Request) {
 		var c keeperapi.EgressChange
 		wire.ReadJSON(r.Body, 1<<16, &c)
 		k.mu.Lock()
 		k.rules = append(k.rules, c.Pattern)
+		k.ttl = append(k.ttl, c.TTLSeconds)
+		k.seq++
+		seq := k.seq
 		rules := append([]string{}, k.rules...)
 		k.mu.Unlock()
 		k.events <- keeperapi.Event{Type: "rules", Rules: rules}
-		k.events <- keeperapi.Event{Type: "egress", Egress: &rig.EgressEvent{Seq: 1, Verdict: "allow", Host: c.Pattern}}
+		k.events <- keeperapi.Event{Type: "egress", Egress: &rig.EgressEvent{Seq: seq, Verdict: "allow", Reason: "admitted", Protocol: "tcp", Host: c.Pattern}}
 		wire.WriteJSON(w, keeperapi.EgressRules{Patterns: rules})
 	})
 	m.HandleFunc("POST /v1/egress/deny", func(w http.ResponseWriter, r *http.Request) {
@@ -321,7 +336,7 @@ func (k *keeper) handler() http.Handler {
 	})
 	m.HandleFunc("GET /v1/egress/log", func(w http.ResponseWriter, r *http.Request) {
 		n, _ := strconv.ParseInt(r.URL.Query().Get("after"), 10, 64)
-		wire.WriteJSON(w, keeperapi.EgressLog{Events: []rig.EgressEvent{{Seq: n + 1}}})
+		wire.WriteJSON(w, keeperapi.EgressLog{Events: []rig.EgressEvent{{Seq: n + 1, Verdict: "deny", Reason: "notAdmitted", Protocol: "tcp"}}})
 	})
 	m.HandleFunc("POST /v1/park", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	m.HandleFunc("POST /v1/wake", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusNoContent) })
