@@ -3,9 +3,9 @@ package confine
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
-	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -120,6 +120,9 @@ func Keeper(f Files) (lacks string, err error) {
 			err = fmt.Errorf("confine the keeper: %w", err)
 		}
 	}()
+	if err := limitTasks(); err != nil {
+		return "", fmt.Errorf("limit of tasks: %w", err)
+	}
 	if err := renounce(onAllThreads); err != nil {
 		return "", err
 	}
@@ -153,12 +156,11 @@ func Machine(f Files, clone bool) error {
 // maxTasks is many times what a keeper and its QEMU use, some fifty.
 const maxTasks = 512
 
-// Limit bounds how many tasks the user of a process that was just started may
-// have. It is for a user that runs nothing else.
-func Limit(p int) error {
-	err := unix.Prlimit(p, unix.RLIMIT_NPROC, &unix.Rlimit{Cur: maxTasks, Max: maxTasks}, nil)
-	if errors.Is(err, syscall.ESRCH) {
-		return nil // it has ended
+// limitTasks bounds how many tasks the rig's user may have, if it is the rig's alone. A
+// server cannot do this from outside without CAP_SYS_RESOURCE, which containers lack.
+func limitTasks() error {
+	if uid := os.Getuid(); uid < FirstUID || uid > LastUID {
+		return nil
 	}
-	return err
+	return unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: maxTasks, Max: maxTasks})
 }

@@ -26,6 +26,3 @@ func Keeper(Files) (lacks string, err error) { return "", nil }
 
 // Machine does nothing here.
 func Machine(Files, bool) error { return nil }
-
-// Limit does nothing here.
-func Limit(int) error { return nil }

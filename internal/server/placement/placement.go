@@ -90,7 +90,7 @@ func (l *Local) TemplateIDs() (uid, gid int, ok bool) {
 	case l.user == nil:
 		return 0, 0, false
 	case l.user.Each:
-		return 0, sweep.TemplateGID, true
+		return 0, confine.TemplateGID, true
 	}
 	return int(l.user.UID), int(l.user.GID), true
 }
@@ -228,7 +228,7 @@ func (l *Local) start(ctx context.Context, cfg keeperapi.Config) (*Keeper, error
 		klog.Close()
 		return nil, err
 	}
-	if err := run(cmd, u); err != nil {
+	if err := confine.Start(cmd); err != nil {
 		klog.Close()
 		return nil, rig.Errorf(rig.CodeBackendFailure, "the keeper did not start: %w", err)
 	}
@@ -266,21 +266,6 @@ func (l *Local) directories(id string) (*User, error) {
 		}
 	}
 	return u, nil
-}
-
-// run starts a keeper. When its user is its own, how many tasks that may have is bounded.
-func run(cmd *exec.Cmd, u *User) error {
-	if err := confine.Start(cmd); err != nil {
-		return err
-	}
-	if u == nil || !u.Each {
-		return nil
-	}
-	if err := confine.Limit(cmd.Process.Pid); err != nil {
-		_ = cmd.Process.Kill() // err is the one to report
-		return errors.Join(err, cmd.Wait())
-	}
-	return nil
 }
 
 // process is a keeper's process, not started yet.
@@ -409,7 +394,7 @@ func (l *Local) runTask(ctx context.Context, cfg keeperapi.Config, u *User, even
 	if err != nil {
 		return err
 	}
-	if err := run(cmd, u); err != nil {
+	if err := confine.Start(cmd); err != nil {
 		return rig.Errorf(rig.CodeBackendFailure, "the keeper did not start: %w", err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() }) // it may just have ended

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"syscall"
 
+	"rigs/internal/keeper/confine"
 	"rigs/internal/rig"
-	"rigs/internal/server/sweep"
 )
 
 // User is an unprivileged user that keepers run as when the server is root.
@@ -25,7 +25,7 @@ type User struct {
 
 // as is a rig's user. All of them are in the group that template memory belongs to.
 func (u *User) as(uid uint32) *User {
-	return &User{Each: true, Name: u.Name, UID: uid, GID: uid, Groups: append([]uint32{sweep.TemplateGID}, u.Groups...)}
+	return &User{Each: true, Name: u.Name, UID: uid, GID: uid, Groups: append([]uint32{confine.TemplateGID}, u.Groups...)}
 }
 
 // keeperUser is a uid for each rig, or where the kernel does not know these, as in some containers,
@@ -34,8 +34,8 @@ func keeperUser() (*User, error) {
 	if os.Getuid() != 0 {
 		return nil, nil
 	}
-	first, last := sweep.Range()
-	if sweepSupported && mapped("/proc/self/uid_map", first, last) && mapped("/proc/self/gid_map", sweep.TemplateGID, last) {
+	const first, last = confine.FirstUID, confine.LastUID
+	if sweepSupported && mapped("/proc/self/uid_map", first, last) && mapped("/proc/self/gid_map", confine.TemplateGID, last) {
 		return (&User{Each: true, Name: fmt.Sprintf("%d to %d, another for each", first, last), UID: first, GID: first, Groups: groups()}), nil
 	}
 	var u *user.User

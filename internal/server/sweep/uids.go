@@ -12,21 +12,9 @@ import (
 	"strconv"
 	"strings"
 
+	"rigs/internal/keeper/confine"
 	"rigs/internal/paths"
 )
-
-// The uids of rigs. systemd's table of uids ("Users, Groups, UIDs and GIDs on
-// systemd systems") leaves 0x70000000 to 0x7FFDFFFF to nobody, above those of
-// containers; Debian's subordinate uids end at 600100000, and what directory services
-// map to by default at 2000200000, which is below, too.
-const (
-	firstUID = 0x7A000000
-	lastUID  = 0x7AFFFFFF
-)
-
-// TemplateGID is a group that every rig with a uid of its own is in. A template's memory, which an
-// old QEMU must be able to open for writing, belongs to it.
-const TemplateGID = firstUID
 
 // A claim is a symbolic link in a directory of the host's, which is root's alone: its
 // name is a uid, its target the mark of the rig that the uid was handed out to. A
@@ -39,9 +27,6 @@ var claims = paths.UIDs() // but for tests
 // PrepareClaims makes the directory of claims.
 func PrepareClaims() error { return paths.MakePrivate(claims) }
 
-// Range says which uids Claim hands out.
-func Range() (first, last uint32) { return firstUID + 1, lastUID }
-
 // Claim hands a uid out to a rig that no other rig, no user and no process of this host
 // has. It is picked at random among 16 million, so what an earlier rig may have
 // left anywhere is not found by the next one that gets its uid.
@@ -49,7 +34,7 @@ func Claim(owner, id string) (uint32, error) {
 	for range 100 {
 		var b [4]byte
 		rand.Read(b[:]) // never fails since Go 1.24
-		uid := firstUID + 1 + binary.LittleEndian.Uint32(b[:])%(lastUID-firstUID)
+		uid := confine.FirstUID + binary.LittleEndian.Uint32(b[:])%(confine.LastUID-confine.FirstUID+1)
 		name := strconv.FormatUint(uint64(uid), 10)
 		if _, err := user.LookupId(name); err == nil {
 			continue // somebody uses the range for people
@@ -85,7 +70,7 @@ func Claims(owner, id string) (map[uint32]string, error) {
 	uids := map[uint32]string{}
 	for _, e := range entries {
 		uid, err := strconv.ParseUint(e.Name(), 10, 32)
-		if err != nil || uid <= firstUID || uid > lastUID {
+		if err != nil || uid < confine.FirstUID || uid > confine.LastUID {
 			continue // not ours to judge
 		}
 		mark, err := os.Readlink(filepath.Join(claims, e.Name()))

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"rigs/internal/keeper/confine"
 	"rigs/internal/keeperapi"
 )
 
@@ -26,7 +27,7 @@ func TestUidsAreTheirOwnersAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if first, last := Range(); uid < first || uid > last || uid == TemplateGID || seen[uid] {
+		if uid < confine.FirstUID || uid > confine.LastUID || seen[uid] {
 			t.Errorf("uid %d", uid)
 		}
 		seen[uid] = true
@@ -93,7 +94,7 @@ func TestAUidInUseIsNotHandedOut(t *testing.T) {
 	if used, err := inUse(uint32(os.Getuid())); err != nil || !used {
 		t.Errorf("our own uid %s: %v %v", strconv.Itoa(os.Getuid()), used, err)
 	}
-	if used, err := inUse(lastUID); err != nil || used {
+	if used, err := inUse(confine.LastUID); err != nil || used {
 		t.Errorf("a uid of nobody's: %v %v", used, err)
 	}
 }
