@@ -36,6 +36,8 @@ type Config struct {
 	Listen         string   // address and port for HTTP; "none" for the socket only
 	AllowedHosts   []string // names that the server answers to beside loopback
 	MemoryBudgetMB int      // for all rigs together
+	AuditKeepDays  int      // how long rows of the audit logs are kept
+	AuditMaxRows   int      // how many, in all logs together
 	LogLevel       string   // debug, info, warn or error
 	LogFormat      string   // text or json
 	QEMU           string   // path of the hypervisor; empty: found on PATH
@@ -69,6 +71,8 @@ var Settings = []Setting{
 	{"listen", "listen", "RIGS_LISTEN", "address and port for HTTP (127.0.0.1:7878), or none for the socket only"},
 	{"allowedHosts", "allowed-hosts", "RIGS_ALLOWED_HOSTS", "names that the server answers to beside localhost, separated by commas"},
 	{"memoryBudgetMB", "memory-budget", "RIGS_MEMORY_BUDGET_MB", "memory for all rigs together in MB (12288)"},
+	{"auditKeepDays", "audit-keep-days", "RIGS_AUDIT_KEEP_DAYS", "days for which rows of the audit logs are kept (90)"},
+	{"auditMaxRows", "audit-max-rows", "RIGS_AUDIT_MAX_ROWS", "how many rows all audit logs have together at most (5000000)"},
 	{"logLevel", "log-level", "RIGS_LOG_LEVEL", "debug, info, warn or error"},
 	{"logFormat", "log-format", "RIGS_LOG_FORMAT", "text or json"},
 	{"qemu", "qemu", "RIGS_QEMU", "path of the hypervisor, if it is not the one on PATH"},
@@ -81,6 +85,8 @@ type file struct {
 	Listen         string                    `yaml:"listen"`
 	AllowedHosts   []string                  `yaml:"allowedHosts"`
 	MemoryBudgetMB int                       `yaml:"memoryBudgetMB"`
+	AuditKeepDays  int                       `yaml:"auditKeepDays"`
+	AuditMaxRows   int                       `yaml:"auditMaxRows"`
 	LogLevel       string                    `yaml:"logLevel"`
 	LogFormat      string                    `yaml:"logFormat"`
 	QEMU           string                    `yaml:"qemu"`
@@ -102,6 +108,7 @@ func Load(flags map[string]string, env func(string) (string, bool)) (Config, err
 	}
 	c := Config{
 		DataDir: dir, CacheDir: f.CacheDir, Listen: f.Listen, AllowedHosts: f.AllowedHosts, MemoryBudgetMB: f.MemoryBudgetMB,
+		AuditKeepDays: f.AuditKeepDays, AuditMaxRows: f.AuditMaxRows,
 		LogLevel: f.LogLevel, LogFormat: f.LogFormat, QEMU: f.QEMU, Guest: f.Guest, Surfaces: f.Surfaces,
 	}
 	for _, s := range Settings {
@@ -178,6 +185,16 @@ func (c *Config) set(key, v string) error {
 			return fmt.Errorf("%q is not a number of MB", v)
 		}
 		c.MemoryBudgetMB = n
+	case "auditKeepDays", "auditMaxRows":
+		n, err := strconv.Atoi(v)
+		if err != nil || n == 0 {
+			return fmt.Errorf("%q is not a number", v)
+		}
+		if key == "auditKeepDays" {
+			c.AuditKeepDays = n
+		} else {
+			c.AuditMaxRows = n
+		}
 	case "logLevel":
 		c.LogLevel = v
 	case "logFormat":
@@ -203,6 +220,8 @@ func (c *Config) finish(path string) error {
 	orDefault(&c.CacheDir, c.DataDir)
 	orDefault(&c.Listen, "127.0.0.1:7878")
 	orDefault(&c.MemoryBudgetMB, 12<<10)
+	orDefault(&c.AuditKeepDays, 90)
+	orDefault(&c.AuditMaxRows, 5_000_000)
 	orDefault(&c.LogLevel, "info")
 	orDefault(&c.LogFormat, "text")
 	abs, err := filepath.Abs(c.CacheDir)
@@ -233,6 +252,13 @@ func (c *Config) finish(path string) error {
 	}
 	if c.MemoryBudgetMB < 128 {
 		return bad("memoryBudgetMB", "%d MB are too few for any machine", c.MemoryBudgetMB)
+	}
+	// A rig lives for seven days at most: none outlives its rows.
+	if c.AuditKeepDays < 8 || c.AuditKeepDays > 36500 {
+		return bad("auditKeepDays", "%d days: it must be from 8 to 36500", c.AuditKeepDays)
+	}
+	if c.AuditMaxRows < 10_000 {
+		return bad("auditMaxRows", "%d rows are too few to show anything: give 10000 at least", c.AuditMaxRows)
 	}
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel) {
 		return bad("logLevel", "%q is none of debug, info, warn, error", c.LogLevel)

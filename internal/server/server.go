@@ -63,9 +63,6 @@ const (
 	// requests have left after it.
 	shutdownTimeout = 8 * time.Second
 	drainTimeout    = time.Second
-	// auditKeep and auditRows bound what is kept of the audit logs.
-	auditKeep = 90 * 24 * time.Hour
-	auditRows = 5_000_000
 	// sweepTimeout bounds the ending of what an earlier server left.
 	sweepTimeout = 30 * time.Second
 )
@@ -179,7 +176,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	var events feed.Feed
-	written, err := audit.Open(ctx, audit.Config{Database: st, KeyFile: dir.layout.AuditKey(), Now: o.Now, Log: log, Keep: auditKeep, MaxRows: auditRows,
+	written, err := audit.Open(ctx, audit.Config{Database: st, KeyFile: dir.layout.AuditKey(), Now: o.Now, Log: log, Keep: time.Duration(o.Config.AuditKeepDays) * 24 * time.Hour, MaxRows: int64(o.Config.AuditMaxRows),
 		Publish: func(r rig.AuditRow) { manager.Audited(r) }})
 	if err != nil {
 		return err
@@ -219,6 +216,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	clock, stopClock := context.WithCancel(ctx)
 	var clockDone sync.WaitGroup
 	clockDone.Go(func() { keepTime(clock, manager, desk, st, log, o.Now) })
+	clockDone.Go(func() { keepAudit(clock, written, log) })
 	log.Info("ready", "socket", ready.Socket, "url", ready.URL, "version", o.Version, "user", place.User())
 	if o.Ready != nil {
 		o.Ready(ready)
@@ -470,6 +468,23 @@ func keepTime(ctx context.Context, m *rigs.Manager, desk *approvals.Desk, st *st
 					log.Warn("expired rows were not removed", "error", err)
 				}
 			}
+		}
+	}
+}
+
+// keepAudit keeps the audit logs in bounds until ctx ends. It may take its time,
+// for which no TTL waits.
+func keepAudit(ctx context.Context, l *audit.Log, log *slog.Logger) {
+	t := time.NewTicker(tidyEvery)
+	defer t.Stop()
+	for {
+		if err := l.Tidy(ctx); err != nil && ctx.Err() == nil {
+			log.Warn("old audit rows were not removed", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
 		}
 	}
 }

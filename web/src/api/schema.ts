@@ -1,6 +1,125 @@
 // Generated from client/openapi.json by "npm run generate"; do not edit.
 
 export interface paths {
+    "/v1/approvals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Questions to people, the newest first */
+        get: operations["listApprovals"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/approvals/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A question to people; with wait=answer, when it was answered, has expired or was canceled */
+        get: operations["getApproval"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/approvals/{id}/approve": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Say yes; for people. The answer comes when what was asked is done */
+        post: operations["approve"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/approvals/{id}/deny": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Say no; for people */
+        post: operations["refuse"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Rows of the server's own audit log, oldest first; for its admins */
+        get: operations["getServerAudit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/audit/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The server's own whole audit log as JSON Lines */
+        get: operations["exportServerAudit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/audit/verify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Check the server's own audit log */
+        get: operations["verifyServerAudit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/doctor": {
         parameters: {
             query?: never;
@@ -122,6 +241,57 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/rigs/{rig}/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Rows of a rig's audit log, oldest first; also of a closed rig */
+        get: operations["getAudit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/rigs/{rig}/audit/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A rig's whole audit log as JSON Lines */
+        get: operations["exportAudit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/rigs/{rig}/audit/verify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Check a rig's audit log: whether a row was changed, taken out or put in */
+        get: operations["verifyAudit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/rigs/{rig}/egress": {
         parameters: {
             query?: never;
@@ -129,7 +299,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The patterns that a rig's gate admits */
+        /** The patterns that a rig's gate admits, and when they end */
         get: operations["getEgress"];
         put?: never;
         post?: never;
@@ -148,8 +318,25 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Admit a pattern */
+        /** Admit a pattern, for a time or as long as the rig lives */
         post: operations["allowEgress"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/rigs/{rig}/egress/ask": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Ask a person to admit a pattern; it is admitted when one approves */
+        post: operations["askEgress"];
         delete?: never;
         options?: never;
         head?: never;
@@ -180,7 +367,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What the gate decided */
+        /** What the gate decided; also of a closed rig */
         get: operations["getEgressLog"];
         put?: never;
         post?: never;
@@ -226,6 +413,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/rigs/{rig}/give": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Give control of a rig back */
+        post: operations["giveControl"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/rigs/{rig}/park": {
         parameters: {
             query?: never;
@@ -254,6 +458,23 @@ export interface paths {
         get: operations["statFile"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/rigs/{rig}/take": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Take control of a rig: nobody else's actions change anything in it then */
+        post: operations["takeControl"];
         delete?: never;
         options?: never;
         head?: never;
@@ -305,6 +526,23 @@ export interface paths {
         get: operations["getServer"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/shed": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** A conversation with all images but the newest replaced by their descriptions */
+        post: operations["shedImages"];
         delete?: never;
         options?: never;
         head?: never;
@@ -450,6 +688,94 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/workspaces/{workspace}/egress": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What a workspace changes in the default egress lists, and what results */
+        get: operations["getWorkspaceEgress"];
+        /** Replace what a workspace changes in the default egress lists; it counts for rigs opened from then on */
+        put: operations["putWorkspaceEgress"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/workspaces/{workspace}/members": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Who has a role of their own in a workspace */
+        get: operations["listMembers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/workspaces/{workspace}/members/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Give a principal a role; who has one somewhere has none elsewhere */
+        put: operations["putMember"];
+        post?: never;
+        /** Take a principal's role away */
+        delete: operations["deleteMember"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/workspaces/{workspace}/rules": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A workspace's guardrails, oldest first */
+        get: operations["listRules"];
+        put?: never;
+        /** Add a guardrail for agents */
+        post: operations["addRule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/workspaces/{workspace}/rules/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Remove a guardrail */
+        delete: operations["deleteRule"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/workspaces/{workspace}/spaces": {
         parameters: {
             query?: never;
@@ -482,13 +808,125 @@ export interface paths {
         delete: operations["deleteSpace"];
         options?: never;
         head?: never;
-        patch?: never;
+        /** Change how a space is worked in */
+        patch: operations["changeSpace"];
         trace?: never;
     };
 }
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        Approval: {
+            /** Format: date-time */
+            answeredAt?: string;
+            answeredBy?: string;
+            /** @description Who asks */
+            by: components["schemas"]["Principal"];
+            /** @enum {string} */
+            class: "enclosureControl" | "networkEgress" | "processSpawn" | "secretAccess";
+            /** Format: date-time */
+            createdAt: string;
+            /**
+             * Format: date-time
+             * @description When no answer counts as denied
+             */
+            expiresAt: string;
+            id: string;
+            /** @enum {string} */
+            kind: "egress" | "action";
+            /** @description In the answerer's words */
+            note?: string;
+            /** @description Egress pattern, in canonical spelling */
+            pattern?: string;
+            /** @description In the asker's words */
+            reason?: string;
+            rigId?: string;
+            space: string;
+            /** @enum {string} */
+            state: "pending" | "approved" | "denied" | "expired" | "canceled";
+            /** @description What the action would do, in a line */
+            summary?: string;
+            /**
+             * Format: int64
+             * @description How long the pattern is asked to be admitted; 0: as long as the rig lives
+             */
+            ttlSeconds?: number;
+            /** @description The action, for kind action */
+            verb?: string;
+            workspace: string;
+        };
+        ApprovalAnswer: {
+            note?: string;
+            /** @description When approving egress: the pattern to admit instead */
+            pattern?: string;
+            /**
+             * @description Write a rule with this answer for the rest of the space, the agent or the workspace (kind action)
+             * @enum {string}
+             */
+            remember?: "space" | "agent" | "workspace";
+            /**
+             * Format: int64
+             * @description When approving egress: for how long instead of what was asked; 0: as long as the rig lives
+             */
+            ttlSeconds?: number;
+        };
+        Approvals: {
+            approvals: components["schemas"]["Approval"][] | null;
+        };
+        AuditLog: {
+            /** @description There are more rows after these */
+            more?: boolean;
+            rows: components["schemas"]["AuditRow"][] | null;
+        };
+        AuditRow: {
+            /** @description Verb, such as exec, terminal.input, take, egress.allow */
+            action: string;
+            class?: string;
+            detail?: {
+                [key: string]: string;
+            };
+            /** @description Hex SHA-256 of the row and the hash of the row before it */
+            hash: string;
+            /** @enum {string} */
+            kind: "person" | "agent" | "system";
+            /** @description allowed; a code such as denied or controlHeld; of an end: done or a code */
+            outcome: string;
+            principal: string;
+            /**
+             * Format: int64
+             * @description Of an end: number of the row of the action's beginning
+             */
+            ref?: number;
+            rigId?: string;
+            /**
+             * Format: int64
+             * @description 1, 2, 3 … within the log
+             */
+            seq: number;
+            /** Format: date-time */
+            time: string;
+        };
+        AuditVerified: {
+            /**
+             * Format: int64
+             * @description Number of the first row that is not as it was written, or is missing
+             */
+            badSeq?: number;
+            detail?: string;
+            /** @description Its hash */
+            lastHash?: string;
+            /**
+             * Format: int64
+             * @description Number of the last row
+             */
+            lastSeq?: number;
+            ok: boolean;
+            /**
+             * Format: int64
+             * @description How many were checked
+             */
+            rows: number;
+        };
         BuildImage: {
             /** @description Build even if the definition has not changed */
             noCache?: boolean;
@@ -498,6 +936,11 @@ export interface components {
             fix?: string;
             name: string;
             ok: boolean;
+        };
+        Control: {
+            holder: components["schemas"]["Principal"];
+            /** Format: date-time */
+            since: string;
         };
         CreatedToken: {
             /** Format: date-time */
@@ -520,7 +963,36 @@ export interface components {
             host: components["schemas"]["Host"];
             surfaces: components["schemas"]["Surface"][] | null;
         };
+        EgressAsk: {
+            /** @description Egress pattern such as example.com */
+            pattern: string;
+            /** @description What it is needed for, for the person who answers */
+            reason: string;
+            /**
+             * Format: int64
+             * @description No answer after this long counts as denied; 0: 300
+             */
+            timeoutSeconds?: number;
+            /**
+             * Format: int64
+             * @description For how long; 0: as long as the rig lives
+             */
+            ttlSeconds?: number;
+        };
         EgressChange: {
+            pattern: string;
+            /**
+             * Format: int64
+             * @description When admitting: for how long; 0: as long as the rig lives
+             */
+            ttlSeconds?: number;
+        };
+        EgressEntry: {
+            /**
+             * Format: date-time
+             * @description When it ends and its connections are closed; absent: with the rig
+             */
+            expiresAt?: string;
             pattern: string;
         };
         EgressEvent: {
@@ -569,16 +1041,19 @@ export interface components {
             lost?: number;
         };
         EgressRules: {
+            entries: components["schemas"]["EgressEntry"][] | null;
             patterns: string[] | null;
         };
         Event: {
+            approval?: components["schemas"]["Approval"];
+            audit?: components["schemas"]["AuditRow"];
             egress?: components["schemas"]["EgressEvent"];
             rig?: components["schemas"]["Rig"];
-            rigId: string;
+            rigId?: string;
             /** @description The rig's egress patterns after a change */
             rules?: string[] | null;
             /** @enum {string} */
-            type: "rig" | "egress" | "rules";
+            type: "rig" | "egress" | "rules" | "approval" | "audit";
         };
         ExecCollect: {
             argv?: string[] | null;
@@ -670,9 +1145,31 @@ export interface components {
             /** Format: int64 */
             vcpus?: number;
         };
+        Members: {
+            members: components["schemas"]["Membership"][] | null;
+        };
+        Membership: {
+            principal: string;
+            /** @enum {string} */
+            role: "viewer" | "member" | "admin" | "owner";
+        };
         Name: {
             /** @description 1 to 63 of a-z 0-9 . _ -, beginning with a letter or digit */
             name: string;
+        };
+        NewRole: {
+            /** @enum {string} */
+            role: "viewer" | "member" | "admin" | "owner";
+        };
+        NewRule: {
+            agent?: string;
+            /** @enum {string} */
+            class: "enclosureControl" | "networkEgress" | "processSpawn" | "secretAccess";
+            /** @enum {string} */
+            effect: "allow" | "ask" | "deny";
+            /** @enum {string} */
+            mode?: "normal" | "readOnly";
+            space?: string;
         };
         NewToken: {
             /** @enum {string} */
@@ -680,10 +1177,17 @@ export interface components {
             /** @description Name of the principal that bears it */
             name: string;
             /**
+             * @description What the principal may do; default: a person everything, an agent what a member may
+             * @enum {string}
+             */
+            role?: "viewer" | "member" | "admin" | "owner";
+            /**
              * Format: int64
              * @description It is refused after this long; 0: never
              */
             ttlSeconds?: number;
+            /** @description The only workspace that it may do it in; default: all */
+            workspace?: string;
         };
         Principal: {
             /** @enum {string} */
@@ -691,10 +1195,13 @@ export interface components {
             name: string;
         };
         Problem: {
+            /** @description Id of the approval that was asked for */
+            approval?: string;
             code: string;
             detail: string;
             /** @description The field of the request that is wrong */
             field?: string;
+            holder?: components["schemas"]["Principal"];
             /** Format: int64 */
             status?: number;
             title?: string;
@@ -738,6 +1245,8 @@ export interface components {
             closeReason?: string;
             /** Format: date-time */
             closedAt?: string;
+            /** @description Who holds control; absent when nobody does and agents may act */
+            control?: components["schemas"]["Control"];
             /** @description Egress patterns admitted now */
             egress: string[] | null;
             engine?: string;
@@ -757,6 +1266,11 @@ export interface components {
             phase: string;
             /** Format: date-time */
             readyAt?: string;
+            /**
+             * Format: int64
+             * @description Memory of the host that it takes, measured, in MB; where it can be measured
+             */
+            residentMB?: number;
             resources: components["schemas"]["Resources"];
             space: string;
             /** @description What is being done, while provisioning */
@@ -766,6 +1280,28 @@ export interface components {
         };
         Rigs: {
             rigs: components["schemas"]["Rig"][] | null;
+        };
+        Rule: {
+            /** @description Only for the agent of this name */
+            agent?: string;
+            /** @enum {string} */
+            class: "enclosureControl" | "networkEgress" | "processSpawn" | "secretAccess";
+            /** Format: date-time */
+            createdAt: string;
+            createdBy: string;
+            /** @enum {string} */
+            effect: "allow" | "ask" | "deny";
+            id: string;
+            /**
+             * @description Only in spaces of this mode
+             * @enum {string}
+             */
+            mode?: "normal" | "readOnly";
+            /** @description Only in this space */
+            space?: string;
+        };
+        Rules: {
+            rules: components["schemas"]["Rule"][] | null;
         };
         Server: {
             dataDir: string;
@@ -789,6 +1325,11 @@ export interface components {
         Space: {
             /** Format: date-time */
             createdAt: string;
+            /**
+             * @description In a readOnly space agents observe and change nothing
+             * @enum {string}
+             */
+            mode?: "normal" | "readOnly";
             name: string;
             /**
              * Format: int64
@@ -796,6 +1337,13 @@ export interface components {
              */
             rigs: number;
             workspace: string;
+        };
+        SpaceChange: {
+            /**
+             * @description In a readOnly space agents observe and change nothing
+             * @enum {string}
+             */
+            mode: "normal" | "readOnly";
         };
         Spaces: {
             spaces: components["schemas"]["Space"][] | null;
@@ -851,6 +1399,21 @@ export interface components {
             /** @enum {string} */
             state: "ready" | "missing" | "unsupported";
             surface: string;
+        };
+        SurfaceEgress: {
+            /** @description Patterns that rigs opened from now on start with, too */
+            add?: string[] | null;
+            readonly effective?: string[] | null;
+            /** @description Patterns of the default list that they start without */
+            remove?: string[] | null;
+            /** @enum {string} */
+            surface: "terminal" | "browser" | "desktop" | "phone" | "mac";
+        };
+        Take: {
+            /** @description Take it from another person; for admins */
+            force?: boolean;
+            /** @description Names the viewer, whose event stream says viewer= too: control is given back when no such stream was there for a minute */
+            viewer?: string;
         };
         Template: {
             accel: string;
@@ -911,6 +1474,9 @@ export interface components {
              */
             spaces: number;
         };
+        WorkspaceEgress: {
+            surfaces: components["schemas"]["SurfaceEgress"][] | null;
+        };
         Workspaces: {
             workspaces: components["schemas"]["Workspace"][] | null;
         };
@@ -923,6 +1489,247 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    listApprovals: {
+        parameters: {
+            query?: {
+                /** @description Only this workspace's */
+                workspace?: string;
+                /** @description Only this space's */
+                space?: string;
+                /** @description Only this rig's, in any form that names one */
+                rig?: string;
+                /** @description Only those in this state */
+                state?: "pending" | "approved" | "denied" | "expired" | "canceled";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Approvals"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getApproval: {
+        parameters: {
+            query?: {
+                /** @description Wait until it is not pending any more */
+                wait?: "answer";
+                /** @description How long to wait; then it is returned as it is */
+                timeoutSeconds?: number;
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Approval"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    approve: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ApprovalAnswer"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Approval"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    refuse: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ApprovalAnswer"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Approval"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getServerAudit: {
+        parameters: {
+            query?: {
+                /** @description Only rows with a higher number */
+                after?: number;
+                /** @description At most so many */
+                limit?: number;
+                /** @description The last ones instead of the first ones; without after */
+                tail?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditLog"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    exportServerAudit: {
+        parameters: {
+            query?: {
+                /** @description Only rows with a higher number */
+                after?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One AuditRow a line */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/jsonl": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    verifyServerAudit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditVerified"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     getDoctor: {
         parameters: {
             query?: {
@@ -964,6 +1771,8 @@ export interface operations {
                 space?: string;
                 /** @description Only this rig's, in any form that names one */
                 rig?: string;
+                /** @description Names the viewer that this stream is of, as POST …/take does */
+                viewer?: string;
             };
             header?: never;
             path?: never;
@@ -978,6 +1787,8 @@ export interface operations {
                 };
                 content: {
                     "text/event-stream": {
+                        approval?: components["schemas"]["Event"];
+                        audit?: components["schemas"]["Event"];
                         egress?: components["schemas"]["Event"];
                         rig?: components["schemas"]["Event"];
                         rules?: components["schemas"]["Event"];
@@ -1235,6 +2046,119 @@ export interface operations {
             };
         };
     };
+    getAudit: {
+        parameters: {
+            query?: {
+                /** @description Workspace of SPACE/SURFACE; default 'default' */
+                workspace?: string;
+                /** @description Only rows with a higher number */
+                after?: number;
+                /** @description At most so many */
+                limit?: number;
+                /** @description The last ones instead of the first ones; without after */
+                tail?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description Id, a unique prefix of it (3 characters at least), or SPACE/SURFACE[:ENGINE] with the slash as %2F */
+                rig: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditLog"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    exportAudit: {
+        parameters: {
+            query?: {
+                /** @description Workspace of SPACE/SURFACE; default 'default' */
+                workspace?: string;
+                /** @description Only rows with a higher number */
+                after?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Id, a unique prefix of it (3 characters at least), or SPACE/SURFACE[:ENGINE] with the slash as %2F */
+                rig: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One AuditRow a line */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/jsonl": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    verifyAudit: {
+        parameters: {
+            query?: {
+                /** @description Workspace of SPACE/SURFACE; default 'default' */
+                workspace?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id, a unique prefix of it (3 characters at least), or SPACE/SURFACE[:ENGINE] with the slash as %2F */
+                rig: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditVerified"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     getEgress: {
         parameters: {
             query?: {
@@ -1296,6 +2220,45 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["EgressRules"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    askEgress: {
+        parameters: {
+            query?: {
+                /** @description Workspace of SPACE/SURFACE; default 'default' */
+                workspace?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id, a unique prefix of it (3 characters at least), or SPACE/SURFACE[:ENGINE] with the slash as %2F */
+                rig: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EgressAsk"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Approval"];
                 };
             };
             /** @description Error */
@@ -1530,6 +2493,41 @@ export interface operations {
             };
         };
     };
+    giveControl: {
+        parameters: {
+            query?: {
+                /** @description Workspace of SPACE/SURFACE; default 'default' */
+                workspace?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id, a unique prefix of it (3 characters at least), or SPACE/SURFACE[:ENGINE] with the slash as %2F */
+                rig: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Rig"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     parkRig: {
         parameters: {
             query?: {
@@ -1588,6 +2586,45 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["FileInfo"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    takeControl: {
+        parameters: {
+            query?: {
+                /** @description Workspace of SPACE/SURFACE; default 'default' */
+                workspace?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id, a unique prefix of it (3 characters at least), or SPACE/SURFACE[:ENGINE] with the slash as %2F */
+                rig: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Take"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Rig"];
                 };
             };
             /** @description Error */
@@ -1684,6 +2721,45 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Server"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    shedImages: {
+        parameters: {
+            query?: {
+                /** @description How many of the newest images stay */
+                keep?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description A list of messages, or an object with one in 'messages' or 'input', as Anthropic's and OpenAI's APIs take it */
+        requestBody: {
+            content: {
+                "application/json": string;
+            };
+        };
+        responses: {
+            /** @description The conversation; what was no image is as it was, byte for byte */
+            200: {
+                headers: {
+                    "Content-Type"?: string;
+                    "Rigs-Images-Shed"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
                 };
             };
             /** @description Error */
@@ -2031,6 +3107,270 @@ export interface operations {
             };
         };
     };
+    getWorkspaceEgress: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                workspace: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkspaceEgress"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    putWorkspaceEgress: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                workspace: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WorkspaceEgress"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkspaceEgress"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listMembers: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description A workspace, or * for roles in all of them */
+                workspace: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Members"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    putMember: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description A workspace, or * for roles in all of them */
+                workspace: string;
+                /** @description Name of the principal: of a token, or of an agent */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewRole"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Membership"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    deleteMember: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description A workspace, or * for roles in all of them */
+                workspace: string;
+                /** @description Name of the principal: of a token, or of an agent */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listRules: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                workspace: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Rules"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    addRule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                workspace: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewRule"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Rule"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    deleteRule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                workspace: string;
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     listSpaces: {
         parameters: {
             query?: never;
@@ -2115,6 +3455,42 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    changeSpace: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                workspace: string;
+                space: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SpaceChange"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Space"];
+                };
             };
             /** @description Error */
             default: {
