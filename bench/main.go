@@ -99,6 +99,7 @@ var groups = []group{
 	{"exec", measureExec},
 	{"copy", measureCopy},
 	{"memory", measureMemory},
+	{"authority", measureAuthority},
 	{"network", measureNetwork},
 }
 

@@ -15,6 +15,10 @@ type Action struct {
 	Drives bool
 	// People says that agents never may.
 	People bool
+	// Ends says that it takes something away and gives nothing: it is done even when it
+	// cannot be written down. A full disk must not keep a machine from being closed, which
+	// is what would make room.
+	Ends bool
 	// Summary is what it would do, in a line, for the person who is asked.
 	Summary string
 	// Detail is for the audit row. It must hold nothing that was typed.
@@ -46,8 +50,8 @@ var (
 // The actions. Verbs of surfaces (read_file, click …) come from rig.Verbs.
 var (
 	Open  = Action{Verb: "open", Role: rig.Member, Classes: driving}
-	Close = Action{Verb: "close", Role: rig.Member, Classes: driving, Drives: true}
-	Park  = Action{Verb: "park", Role: rig.Member, Classes: driving, Drives: true}
+	Close = Action{Verb: "close", Role: rig.Member, Classes: driving, Drives: true, Ends: true}
+	Park  = Action{Verb: "park", Role: rig.Member, Classes: driving, Drives: true, Ends: true}
 	Wake  = Action{Verb: "wake", Role: rig.Member, Classes: driving, Drives: true}
 	Exec  = Action{Verb: "exec", Role: rig.Member, Classes: spawning, Drives: true}
 	// Attach shows a terminal, and makes its shell when there is none; what is
@@ -57,10 +61,10 @@ var (
 	WriteFile = Action{Verb: "files.write", Role: rig.Member, Classes: driving, Drives: true}
 
 	EgressAllow = Action{Verb: "egress.allow", Role: rig.Member, Classes: []rig.Class{rig.NetworkEgress}}
-	EgressDeny  = Action{Verb: "egress.deny", Role: rig.Member, Classes: driving}
+	EgressDeny  = Action{Verb: "egress.deny", Role: rig.Member, Classes: driving, Ends: true}
 	EgressAsk   = Action{Verb: "egress.ask", Role: rig.Member}
 
-	Take    = Action{Verb: "take", Role: rig.Member, People: true}
+	Take    = Action{Verb: "take", Role: rig.Member, People: true, Ends: true} // of the agents' power
 	Give    = Action{Verb: "give", Role: rig.Member, People: true}
 	Approve = Action{Verb: "approval.approve", Role: rig.Member, People: true}
 	Refuse  = Action{Verb: "approval.deny", Role: rig.Member, People: true}
@@ -79,7 +83,7 @@ var (
 	// Of the server as a whole.
 	// A token is as good as the principal whose name it bears, who may be anybody.
 	TokenCreate    = Action{Verb: "token.create", Role: rig.Owner, People: true}
-	TokenRevoke    = Action{Verb: "token.revoke", Role: rig.Owner, People: true}
+	TokenRevoke    = Action{Verb: "token.revoke", Role: rig.Owner, People: true, Ends: true}
 	ImageBuild     = Action{Verb: "image.build", Role: rig.Admin, People: true}
 	ImageRemove    = Action{Verb: "image.remove", Role: rig.Admin, People: true}
 	TemplateMake   = Action{Verb: "template.make", Role: rig.Admin, People: true}

@@ -222,7 +222,9 @@ func (a *Authority) Begin(ctx context.Context, w Who, t Target, act Action) (*Gr
 		}
 		return nil, err
 	}
-	if aerr != nil {
+	if aerr != nil && act.Ends {
+		a.Log.Error("an action was not written to the audit log and is done all the same", "rig", t.RigID, "verb", act.Verb, "by", w.Name, "error", aerr)
+	} else if aerr != nil {
 		return nil, rig.Errorf(rig.CodeOf(aerr), "%s was not done, because it could not be written to the audit log: %w", act.Verb, aerr)
 	}
 	return &Grant{Who: w, Target: t, Action: act, a: a, seq: row.Seq}, nil

@@ -13,7 +13,7 @@
 // # Promises
 //
 // What is not written down does not happen: an audit log that cannot be written
-// refuses the action. Rules are read from memory, so that deciding costs
+// refuses the action, unless that only takes something away (Action.Ends). Rules are read from memory, so that deciding costs
 // microseconds however many rigs there are. Guardrails bind agents; what people
 // may do follows from their role alone.
 package authority
