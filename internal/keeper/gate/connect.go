@@ -23,6 +23,10 @@ const (
 	// maxUpstreams bounds the addresses of one name that are tried.
 	maxUpstreams = 8
 
+	// maxAnswers bounds the addresses of one name that are looked at: an answer can
+	// hold thousands, and each is compared with the host's own.
+	maxAnswers = 64
+
 	// headStart is how long an address is tried before the next one is tried
 	// beside it: the Connection Attempt Delay that RFC 8305 §5 recommends.
 	headStart = 250 * time.Millisecond
@@ -183,7 +187,7 @@ func (s *session) dial(ctx context.Context, c *connection) (net.Conn, verdict) {
 		usable []netip.Addr
 		v      verdict
 	)
-	for _, a := range found {
+	for _, a := range found[:min(len(found), maxAnswers)] {
 		a = a.Unmap()
 		own := ownAddress(a)
 		if v = s.gate.learn(c, func(f *flow) { f.upstream, f.own = a, own }); v.allow {

@@ -287,6 +287,9 @@ func TestEveryRequestMustBeForTheHost(t *testing.T) {
 		"an upgrade that did not happen":  {"GET / HTTP/1.1\r\nHost: good.test\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n" + evil, -1},
 		"an upgrade that is not first":    {ok + "GET / HTTP/1.1\r\nHost: good.test\r\nUpgrade: websocket\r\n\r\n" + evil, -1},
 		"a chunk's size that is negative": {"POST / HTTP/1.1\r\nHost: good.test\r\nTransfer-Encoding: chunked\r\n\r\n-4\r\nbody\r\n0\r\n\r\n", -2},
+		"a host after the body":           {"POST / HTTP/1.1\r\nHost: good.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nHost: evil.test\r\n\r\n", -2},
+		"a length after the body":         {"POST / HTTP/1.1\r\nHost: good.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nContent-Length: 9\r\n\r\nevil", -2},
+		"a trailer without a colon":       {"POST / HTTP/1.1\r\nHost: good.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nevil\r\n\r\n", -2},
 		"a chunk that is longer":          {"POST / HTTP/1.1\r\nHost: good.test\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nbody\r\n0\r\n\r\n", -2},
 		"a chunk with a bare line feed":   {"POST / HTTP/1.1\r\nHost: good.test\r\nTransfer-Encoding: chunked\r\n\r\n4\nbody\r\n0\r\n\r\n", -2},
 	} {
