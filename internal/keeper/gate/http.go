@@ -11,8 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"rigs/internal/policy"
 )
 
 // Bounds of one HTTP request's framing.
@@ -187,11 +185,7 @@ func hostOnPort80(s string) string {
 	if found && port != "80" {
 		return ""
 	}
-	name, err := policy.Canonical(host)
-	if err != nil {
-		return ""
-	}
-	return name
+	return wireName(host)
 }
 
 // moveBody moves a request's body. Where its framing is ambiguous, errNotHTTP comes

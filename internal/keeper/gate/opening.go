@@ -64,9 +64,7 @@ func readHello(ctx context.Context, conn net.Conn, patience time.Duration) ([]by
 			// alike; the gate's DNS hands out no ECH keys, so the outer name is what a
 			// browser goes by.
 			o.kind = openingTLS
-			if name, err := policy.Canonical(hello.ServerName); err == nil {
-				o.host = name
-			}
+			o.host = wireName(hello.ServerName)
 			return nil, errors.New("only the name was wanted")
 		},
 	}).HandshakeContext(context.WithoutCancel(ctx)) // its end closes conn, which is enough
@@ -75,6 +73,22 @@ func readHello(ctx context.Context, conn net.Conn, patience time.Duration) ([]by
 		o.kind = openingOther
 	}
 	return r.read.Bytes(), o
+}
+
+// wireName returns the canonical form of a name as protocols carry it, which is
+// ASCII; "" for all else. What people may type, and the policy maps to ASCII, the
+// other end would read as it came, and perhaps as another host.
+func wireName(s string) string {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			return ""
+		}
+	}
+	name, err := policy.Canonical(s)
+	if err != nil {
+		return ""
+	}
+	return name
 }
 
 // recorder is a connection that keeps what is read from it, up to maxHello, and
