@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"rigs/internal/keeperapi"
 	"rigs/internal/paths"
 	"rigs/internal/rig"
+	"rigs/internal/testenv"
 )
 
 // taken is what a keeper that a guest has taken over tries: a process confined
@@ -74,6 +76,10 @@ func TestAKeeperThatIsTakenOverReachesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cache, err := testenv.CacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
 	users := map[string]string{} // of rigs
 	others := []string{}         // processes of rig two
 	for pid, id := range h.processes() {
@@ -95,6 +101,9 @@ func TestAKeeperThatIsTakenOverReachesNothing(t *testing.T) {
 			if got, ok := s[k]; got != v && (ok || k != "Seccomp_filters") {
 				t.Errorf("%s of %s: %s %q, want %q", filepath.Base(exe), id, k, got, v)
 			}
+		}
+		if limits, err := os.ReadFile("/proc/" + itoa(pid) + "/limits"); os.Getuid() == 0 && (err != nil || !regexp.MustCompile(`(?m)^Max processes +512 +512 `).Match(limits)) {
+			t.Errorf("tasks of %s are not bounded: %v\n%s", id, err, limits)
 		}
 		if u, ok := users[id]; ok && u != s["Uid"] {
 			t.Errorf("the processes of rig %s have users %s and %s", id, u, s["Uid"])
@@ -122,7 +131,7 @@ func TestAKeeperThatIsTakenOverReachesNothing(t *testing.T) {
 	}
 	cmd.Args = append(cmd.Args, "read:"+l.Database(), "read:"+l.ID(), "read:"+l.Lock(), "list:"+h.home, "make:"+h.home,
 		"list:"+l.Disks(), "list:"+l.Disk(two.ID), "read:"+filepath.Join(l.Disk(two.ID), "disk.qcow2"), "read:"+filepath.Join(l.Disk(two.ID), "keeper.log"),
-		"make:"+l.Disk(two.ID), "list:"+l.Rig(two.ID), "make:"+l.Rig(two.ID), "make:"+l.Templates(), "make:/tmp", "make:/dev/shm", "read:/etc/shadow",
+		"make:"+l.Disk(two.ID), "list:"+l.Rig(two.ID), "make:"+l.Rig(two.ID), "make:"+filepath.Join(cache, "templates"), "make:/tmp", "make:/dev/shm", "read:/etc/shadow",
 		"read:/proc/"+itoa(p.cmd.Process.Pid)+"/environ", "read:/proc/"+itoa(p.cmd.Process.Pid)+"/mem", "signal:"+itoa(p.cmd.Process.Pid))
 	cmd.Args = append(cmd.Args, others...)
 	if confine.ABI() == 0 {

@@ -253,20 +253,29 @@ func TestTheStarterLosesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command("true")
-	if err := Start(c); err != nil {
-		t.Fatal(err)
+	var started sync.WaitGroup
+	for range 20 { // so that every idle thread is asked, the main one, too
+		started.Go(func() {
+			c := exec.Command("true")
+			if err := Start(c); err != nil {
+				t.Error(err)
+				return
+			}
+			if err := c.Wait(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
-	if err := c.Wait(); err != nil {
-		t.Error(err)
-	}
-	after, err := os.ReadFile("/proc/self/task/" + strconv.Itoa(unix.Gettid()) + "/status")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, field := range []string{"CapPrm:", "CapBnd:", "NoNewPrivs:", "Seccomp:"} {
-		if a, b := line(before, field), line(after, field); a != b || a == "" {
-			t.Errorf("%q, then %q", a, b)
+	started.Wait()
+	for _, thread := range []int{os.Getpid(), unix.Gettid()} {
+		after, err := os.ReadFile("/proc/self/task/" + strconv.Itoa(thread) + "/status")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, field := range []string{"CapPrm:", "CapBnd:", "NoNewPrivs:", "Seccomp:"} {
+			if a, b := line(before, field), line(after, field); a != b || a == "" {
+				t.Errorf("thread %d: %q, then %q", thread, a, b)
+			}
 		}
 	}
 }
