@@ -22,6 +22,7 @@ type EventOptions struct {
 	Space  string
 	Rig    string // a rig in any form
 	Viewer string // names this viewer, as Take does
+	Opened func() // called when the server has answered; may be nil
 }
 
 // Events passes the server's events to f until f returns false (then nil is
@@ -39,6 +40,9 @@ func (c *Client) Events(ctx context.Context, o EventOptions, f func(Event) bool)
 		return err
 	}
 	defer res.Body.Close()
+	if o.Opened != nil {
+		o.Opened()
+	}
 	err = readSSE(res.Body, func(_ string, data []byte) (bool, error) {
 		var e Event
 		if err := json.Unmarshal(data, &e); err != nil {

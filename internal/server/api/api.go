@@ -11,6 +11,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"rigs/internal/mcp"
 	"rigs/internal/rig"
 	"rigs/internal/server/approvals"
 	"rigs/internal/server/audit"
@@ -141,8 +143,15 @@ func (a *API) Handler() http.Handler {
 	for _, p := range []string{"/v1/", "/metrics", "/openapi.json"} {
 		outer.Handle(p, inner)
 	}
+	outer.Handle("/mcp", a.Auth.Require(a.observe(mcp.Handler(a.recovered(inner), mcpCaller, a.Config.Version, a.Log))))
 	outer.Handle("/", page(a.Page))
 	return headers(a.Auth.Guard(a.recovered(outer)))
+}
+
+// mcpCaller is what tells callers apart to whom an MCP session may belong.
+func mcpCaller(r *http.Request) string {
+	c := auth.From(r.Context())
+	return fmt.Sprintf("%q %q %q %t %t", c.Kind, c.Name, c.TokenID, c.Owner, c.Behalf != nil)
 }
 
 func notFound(w http.ResponseWriter, r *http.Request) {
