@@ -241,7 +241,7 @@ func (w *world) capture() {
 		bpf.LoadAbsolute{Off: 6, Size: 1}, // IPv6
 		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.IPPROTO_TCP, SkipTrue: 3},
 		bpf.LoadAbsolute{Off: 40 + 13, Size: 1},
-		bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: 0x12},           // SYN and ACK
+		bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: 0x12},          // SYN and ACK
 		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 2, SkipTrue: 1}, // anything but a first SYN
 		bpf.RetConstant{Val: 128},
 		bpf.RetConstant{Val: 0},
