@@ -511,6 +511,7 @@ func TestNothingReachesAKeeperAroundTheChokepoint(t *testing.T) {
 		}
 		if did {
 			reached++
+			t.Logf("%s %s: status %d", method, path, status)
 			if n == recorded {
 				t.Errorf("%s %s reached the keeper without a row", method, path)
 			}

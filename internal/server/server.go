@@ -187,7 +187,6 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	desk.Answerers(rules.MayAnswer)
 	desk.Handle(rig.ApprovalAction, rules.Remember)
 	egressLogs, err := egress.Open(egress.Options{Dir: dir.layout.EgressLogs(), Metrics: meters, Log: log, Now: o.Now})
 	if err != nil {

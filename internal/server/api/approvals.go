@@ -84,7 +84,7 @@ func (a *API) answer(ctx context.Context, id string, approve bool, ans *serverap
 	if approve {
 		act = authority.Approve
 	}
-	act = act.With("", "approval", q.ID, "kind", q.Kind, "by", q.By.Name, "pattern", q.Pattern, "verb", q.Verb)
+	act = authority.Remembering(act, ans.Remember).With("", "approval", q.ID, "remember", ans.Remember, "kind", q.Kind, "by", q.By.Name, "pattern", q.Pattern, "verb", q.Verb)
 	g, err := a.Authority.Begin(ctx, who(ctx), authority.Target{Workspace: q.Workspace, Space: q.Space, RigID: q.RigID}, act)
 	if err != nil {
 		return rig.Approval{}, err

@@ -100,7 +100,8 @@ func (a *API) eventRoutes() {
 		f.Sees = a.sees(ctx)
 		return streamed(func(s *sse) {
 			defer a.Rigs.Watch(auth.From(ctx).Principal, in.Viewer)()
-			defer a.Desk.Watch(auth.From(ctx).Principal, workspace)()
+			w := who(ctx)
+			defer a.Desk.Watch(w.Principal, workspace, func(workspace string) bool { return a.Authority.MayAnswer(w, workspace) })()
 			a.events(ctx, f, s)
 		}), nil
 	})

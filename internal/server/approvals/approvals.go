@@ -82,7 +82,6 @@ type Desk struct {
 	log  *slog.Logger
 
 	effects map[string]Effect
-	may     func(p rig.Principal, workspace string) bool
 
 	mu       sync.Mutex
 	all      []*question // oldest first
@@ -101,6 +100,7 @@ type question struct {
 type watcher struct {
 	by        rig.Principal
 	workspace string // "": all
+	may       func(workspace string) bool
 }
 
 // New returns a desk without questions.
@@ -112,11 +112,6 @@ func New(f *feed.Feed, now func() time.Time, log *slog.Logger) *Desk {
 // Handle sets the effect of answers to a kind of question. It is called before
 // the desk is used.
 func (d *Desk) Handle(kind string, f Effect) { d.effects[kind] = f }
-
-// Answerers sets which people Attended counts in a workspace; nil: all of them.
-// Whether somebody who answers may is decided before Answer. It is called before
-// the desk is used.
-func (d *Desk) Answerers(may func(p rig.Principal, workspace string) bool) { d.may = may }
 
 // clean makes a string of the asker's fit to be shown: bounded, valid, and
 // without characters that a screen would act on.
@@ -413,9 +408,9 @@ func (d *Desk) List(f Filter) []rig.Approval {
 }
 
 // Watch notes that p sees the events of a workspace, or of all of them (""),
-// until the returned function is called.
-func (d *Desk) Watch(p rig.Principal, workspace string) (stop func()) {
-	w := &watcher{p, workspace}
+// until the returned function is called. may says in which p may answer.
+func (d *Desk) Watch(p rig.Principal, workspace string, may func(workspace string) bool) (stop func()) {
+	w := &watcher{p, workspace, may}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.watchers[w] = struct{}{}
@@ -430,12 +425,12 @@ func (d *Desk) Watch(p rig.Principal, workspace string) (stop func()) {
 // and may answer its questions.
 func (d *Desk) Attended(workspace string) bool {
 	d.mu.Lock()
-	var here []rig.Principal
+	var here []*watcher
 	for w := range d.watchers {
 		if w.by.Kind == rig.Person && (w.workspace == "" || w.workspace == workspace) {
-			here = append(here, w.by)
+			here = append(here, w)
 		}
 	}
 	d.mu.Unlock() // who may answer is a question to others
-	return slices.ContainsFunc(here, func(p rig.Principal) bool { return d.may == nil || d.may(p, workspace) })
+	return slices.ContainsFunc(here, func(w *watcher) bool { return w.may(workspace) })
 }

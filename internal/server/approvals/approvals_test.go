@@ -388,7 +388,6 @@ func TestAnswersThatMakeNoSense(t *testing.T) {
 
 func TestAttended(t *testing.T) {
 	f := desk(t)
-	f.Answerers(func(p rig.Principal, _ string) bool { return p.Name != "viewer" })
 	for name, c := range map[string]struct {
 		by        rig.Principal
 		workspace string
@@ -401,7 +400,7 @@ func TestAttended(t *testing.T) {
 		"a person who may only look on": {rig.Principal{Name: "viewer", Kind: rig.Person}, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			stop := f.Watch(c.by, c.workspace)
+			stop := f.Watch(c.by, c.workspace, func(string) bool { return c.by.Name != "viewer" })
 			if got := f.Attended("w"); got != c.want {
 				t.Errorf("attended: %v, want %v", got, c.want)
 			}

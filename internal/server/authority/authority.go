@@ -172,10 +172,9 @@ func (a *Authority) Sees(w Who, workspace string) bool {
 	return a.HasRole(w.Name) // of the server, whoever has a role somewhere
 }
 
-// MayAnswer reports whether a person answers the questions of a workspace. It does
-// not know of owners over the socket, who always may: they are nobody's members.
-func (a *Authority) MayAnswer(p rig.Principal, workspace string) bool {
-	return p.Kind == rig.Person && suffices(a.Role(Who{Principal: p}, workspace), rig.Member)
+// MayAnswer reports whether somebody answers the questions of a workspace.
+func (a *Authority) MayAnswer(w Who, workspace string) bool {
+	return w.Kind == rig.Person && suffices(a.Role(w, workspace), Approve.Role)
 }
 
 // Target is what an action is about.
@@ -449,8 +448,8 @@ func (a *Authority) SetMode(ctx context.Context, workspace, space string, m rig.
 }
 
 // Remember is the effect of an answer about an action: with remember, a guardrail
-// that gives the same answer from now on. A member of the workspace may write one
-// for a space or an agent, an admin one for all of it.
+// that gives the same answer from now on. Who may give that answer was decided
+// before (Remembering).
 func (a *Authority) Remember(ctx context.Context, by rig.Principal, q *rig.Approval, approve bool, ans serverapi.ApprovalAnswer) error {
 	r := rig.Rule{Class: q.Class, Effect: rig.Deny}
 	if approve {
@@ -464,12 +463,18 @@ func (a *Authority) Remember(ctx context.Context, by rig.Principal, q *rig.Appro
 	case "agent":
 		r.Agent = q.By.Name
 	case "workspace":
-		if !suffices(a.Role(Who{Principal: by}, q.Workspace), rig.Admin) {
-			return rig.Errorf(rig.CodeForbidden, "%s is no admin of workspace %s: remember it for the space or the agent", by.Name, q.Workspace)
-		}
 	default:
 		return rig.FieldErrorf("remember", "remember %q: it must be space, agent or workspace", ans.Remember)
 	}
 	_, err := a.AddRule(ctx, q.Workspace, r, by.Name)
 	return err
+}
+
+// Remembering is an answer that is remembered. A member of the workspace may have a
+// rule written so for a space or an agent, an admin one for all of it.
+func Remembering(act Action, remember string) Action {
+	if remember == "workspace" {
+		act.Role = rig.Admin
+	}
+	return act
 }
