@@ -322,7 +322,7 @@ describe("egress", () => {
     await log.getByText(nasty).waitFor();
     await log.getByText("×12").waitFor();
     expect(await log.locator("img").count()).toBe(0);
-    await s.page.getByRole("button", { name: /^Denied/ }).click();
+    await s.page.getByRole("button", { name: /^Refused/ }).click();
     await log.getByText("github.com").waitFor({ state: "detached" });
     await s.page.getByLabel("Filter the log").fill("icmp");
     expect(await log.getByRole("listitem").count()).toBe(1);
@@ -404,6 +404,8 @@ describe("without a mouse", () => {
     await s.page.keyboard.press("F6");
     await expect.poll(focused).toBe("Egress");
     await s.page.keyboard.press("ArrowRight");
+    await expect.poll(focused).toBe("Audit");
+    await s.page.keyboard.press("End");
     await expect.poll(focused).toBe("Details");
     await s.page.getByText("Reference").waitFor();
     await s.page.keyboard.press("Shift+F6");

@@ -4,7 +4,7 @@
 //   node dev/fake-server.mjs [--port 7979] [--host-without-browser]
 //
 // Tests steer it through POST /__fake/…, which the real server does not have.
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { createReadStream, existsSync, statSync } from "node:fs";
 import http from "node:http";
 import { extname, join, normalize } from "node:path";
@@ -23,6 +23,7 @@ const statuses = {
   forbidden: 403,
   notFound: 404,
   conflict: 409,
+  controlHeld: 409,
   notReady: 409,
   gone: 410,
   backendFailure: 502,
@@ -84,6 +85,13 @@ export async function start({ port = 0, open = true } = {}) {
     rigs: new Map(),
     logs: new Map(),
     sessionsOf: new Map(), // rig id → terminal session
+    ends: new Map(), // rig id → pattern → when it ends
+    audits: new Map(), // rig id → rows
+    approvals: [],
+    viewers: [], // what event streams said in viewer=
+    me: { name: "local", kind: "person" },
+    tampered: undefined, // number of an audit row that verifying finds changed
+    typed: "", // what terminals were sent
     images: [
       { name: "terminal", digest: digest(), createdAt: later(-86400), sizeBytes: 148 * 1048576, surfaces: ["terminal"], default: true, state: "ready", detail: "" },
       { name: "chromium", sizeBytes: 0, surfaces: ["browser"], default: true, state: "missing", detail: "not built yet" },
@@ -98,7 +106,7 @@ export async function start({ port = 0, open = true } = {}) {
     checked: now(),
   };
   world.templates.push({ key: randomBytes(16).toString("hex"), surface: "terminal", image: `terminal@${world.images[0].digest}`, memoryMB: 512, vcpus: 2, accel: "tcg", createdAt: later(-80000), sizeBytes: 126 * 1048576, state: "ready" });
-  const addWorkspace = (name) => world.workspaces.set(name, { name, createdAt: now(), spaces: new Map() });
+  const addWorkspace = (name) => world.workspaces.set(name, { name, createdAt: now(), spaces: new Map(), rules: [], members: [{ principal: "local", role: "owner" }], egress: new Map() });
   const addSpace = (ws, name) => world.workspaces.get(ws).spaces.set(name, { name, workspace: ws, createdAt: now() });
   addWorkspace("default");
   addSpace("default", "welcome");
@@ -117,6 +125,34 @@ export async function start({ port = 0, open = true } = {}) {
     lines.push(event);
     emit({ type: "egress", rigId: r.id, egress: event });
   };
+
+  const audit = (r, row) => {
+    const rows = world.audits.get(r.id);
+    const next = { rigId: r.id, seq: rows.length + 1, time: now(), principal: world.me.name, kind: world.me.kind, outcome: "allowed", ...row };
+    next.hash = createHash("sha256").update(rows.at(-1)?.hash ?? "").update(JSON.stringify(next)).digest("hex");
+    rows.push(next);
+    emit({ type: "audit", rigId: r.id, audit: next });
+    return next;
+  };
+  const setApproval = (a, patch) => {
+    Object.assign(a, patch);
+    emit({ type: "approval", ...(a.rigId && { rigId: a.rigId }), approval: a });
+  };
+  const ask = (body) => {
+    const a = { id: newId(), kind: "egress", workspace: "default", space: "welcome", by: { name: "build-agent", kind: "agent" }, class: body.kind === "action" ? "processSpawn" : "networkEgress", state: "pending", createdAt: now(), expiresAt: later(300), ...body };
+    world.approvals.push(a);
+    setApproval(a, {});
+    return a;
+  };
+  const admit = (r, pattern, seconds) => {
+    if (!r.egress.includes(pattern)) r.egress.push(pattern);
+    if (seconds > 0) world.ends.get(r.id).set(pattern, later(seconds));
+    else world.ends.get(r.id).delete(pattern);
+    audit(r, { action: "egress.allow", class: "networkEgress", detail: { pattern } });
+    emit({ type: "rules", rigId: r.id, rules: r.egress });
+  };
+  const rulesOf = (r) => ({ patterns: r.egress, entries: r.egress.map((pattern) => ({ pattern, ...(world.ends.get(r.id).has(pattern) && { expiresAt: world.ends.get(r.id).get(pattern) }) })) });
+  const heldByOther = (r) => r.control && (r.control.holder.name !== world.me.name || r.control.holder.kind !== world.me.kind);
 
   const waiting = [];
   const tick = () => new Promise((ok) => (world.manual ? waiting.push(ok) : setTimeout(ok, world.stepMS)));
@@ -144,7 +180,9 @@ export async function start({ port = 0, open = true } = {}) {
     const session = world.sessionsOf.get(r.id);
     world.sessionsOf.delete(r.id);
     for (const c of session?.clients ?? []) c.close();
-    change(r, { phase: "closed", closeReason, closedAt: now(), inUse: undefined });
+    for (const a of world.approvals.filter((a) => a.rigId === r.id && a.state === "pending")) setApproval(a, { state: "canceled" });
+    audit(r, { action: "close", class: "enclosureControl", detail: { reason: closeReason } });
+    change(r, { phase: "closed", control: undefined, closeReason, closedAt: now(), inUse: undefined });
   };
   const use = (r) => {
     const n = world.sessionsOf.get(r.id)?.clients.size ?? 0;
@@ -253,7 +291,12 @@ export async function start({ port = 0, open = true } = {}) {
           const ack = Buffer.alloc(4);
           ack.writeUInt32BE(payload.length);
           socket.send(frame(6, ack));
-          typed(r, s, payload.toString());
+          world.typed += payload.toString();
+          if (heldByOther(r)) audit(r, { action: "terminal.input", class: "enclosureControl", outcome: "controlHeld", detail: { length: String(payload.length) } });
+          else {
+            audit(r, { action: "terminal.input", class: "enclosureControl", detail: { length: String(payload.length), hash: "k1:9f" } });
+            typed(r, s, payload.toString());
+          }
         } else if (kind === 7) s.size = JSON.parse(payload);
       }
     });
@@ -287,6 +330,13 @@ export async function start({ port = 0, open = true } = {}) {
     return body.name;
   };
   const rigsIn = (ws, sp) => [...world.rigs.values()].filter((r) => r.workspace === ws && (sp === undefined || r.space === sp));
+
+  const egressOf = (w) => ({
+    surfaces: ["terminal", "browser", "desktop"].map((surface) => {
+      const { add = [], remove = [] } = w.egress.get(surface) ?? {};
+      return { surface, add, remove, effective: [...(surface === "terminal" ? baseline : []).filter((x) => !remove.includes(x)), ...add] };
+    }),
+  });
 
   const doctor = () => ({
     host: { os: "linux", arch: "amd64", cpus: 2, memoryMB: 7936, diskFreeMB: 41200 },
@@ -340,7 +390,7 @@ export async function start({ port = 0, open = true } = {}) {
       res.end();
     };
     let p;
-    if (at("GET /v1/server")) return send({ version: "0.1.0-dev", dataDir: "/var/lib/rigs", startedAt: started, principal: { name: "local", kind: "person" } });
+    if (at("GET /v1/server")) return send({ version: "0.1.0-dev", dataDir: "/var/lib/rigs", startedAt: started, principal: world.me });
     if (at("GET /v1/doctor")) return send(doctor());
     if (at("POST /v1/signout")) {
       world.sessions.delete(/rigs_session=([^;]+)/.exec(req.headers.cookie ?? "")?.[1]);
@@ -400,7 +450,10 @@ export async function start({ port = 0, open = true } = {}) {
       };
       world.rigs.set(r.id, r);
       world.logs.set(r.id, []);
+      world.ends.set(r.id, new Map());
+      world.audits.set(r.id, []);
       emit({ type: "rig", rigId: r.id, rig: r });
+      audit(r, { action: "open", class: "enclosureControl", detail: { surface: r.surface, image: r.image } });
       void boot(r);
       return send(r, 201);
     }
@@ -412,7 +465,8 @@ export async function start({ port = 0, open = true } = {}) {
     if ((p = at("POST /v1/rigs/:id/park"))) {
       const r = liveRig(p.id);
       if (r.inUse) throw new Refusal("conflict", `rig ${r.id} cannot be parked: it is in use: ${r.inUse.join(", ")}`);
-      change(r, { phase: "parked" });
+      change(r, { phase: "parked", control: undefined });
+      audit(r, { action: "park", class: "enclosureControl" });
       return send(r);
     }
     if ((p = at("POST /v1/rigs/:id/wake"))) {
@@ -424,15 +478,102 @@ export async function start({ port = 0, open = true } = {}) {
       const r = liveRig(p.id);
       if (!PATTERN.test(body.pattern))
         throw new Refusal("invalidRequest", `the pattern ${JSON.stringify(body.pattern)} cannot be admitted: it is not a host name: write example.com, *.example.com or example.com:8443`, "pattern");
-      if (!r.egress.includes(body.pattern)) r.egress.push(body.pattern);
-      emit({ type: "rules", rigId: r.id, rules: r.egress });
-      return send({ patterns: r.egress });
+      admit(r, body.pattern, body.ttlSeconds ?? 0);
+      return send(rulesOf(r));
     }
     if ((p = at("POST /v1/rigs/:id/egress/deny"))) {
       const r = liveRig(p.id);
       r.egress = r.egress.filter((e) => e !== body.pattern);
       emit({ type: "rules", rigId: r.id, rules: r.egress });
-      return send({ patterns: r.egress });
+      return send(rulesOf(r));
+    }
+    if ((p = at("GET /v1/rigs/:id/egress"))) return send(rulesOf(liveRig(p.id)));
+    if ((p = at("POST /v1/rigs/:id/take"))) {
+      const r = liveRig(p.id);
+      if (heldByOther(r) && !body.force) throw new Refusal("controlHeld", `control cannot be taken: ${r.control.holder.name} holds it: ask for it, or take it by force`);
+      if (heldByOther(r) && world.noForce) throw new Refusal("forbidden", `control cannot be taken from ${r.control.holder.name}: you are a member of workspace ${r.workspace}: an admin can`);
+      world.takers = [...(world.takers ?? []), body.viewer];
+      audit(r, { action: "take", class: "enclosureControl" });
+      change(r, { control: { holder: world.me, since: now() } });
+      return send(r);
+    }
+    if ((p = at("POST /v1/rigs/:id/give"))) {
+      const r = liveRig(p.id);
+      audit(r, { action: "give", class: "enclosureControl" });
+      change(r, { control: undefined });
+      return send(r);
+    }
+    if ((p = at("GET /v1/rigs/:id/audit"))) {
+      rigOf(p.id);
+      const after = Number(url.searchParams.get("after") ?? 0);
+      const limit = Number(url.searchParams.get("limit") ?? 100);
+      const rest = world.audits.get(p.id).slice(after);
+      return send({ rows: rest.slice(0, limit), more: rest.length > limit });
+    }
+    if ((p = at("GET /v1/rigs/:id/audit/verify"))) {
+      const rows = world.audits.get(rigOf(p.id).id);
+      return send(world.tampered ? { ok: false, rows: world.tampered, badSeq: world.tampered, detail: "its hash does not follow from the row before it" } : { ok: true, rows: rows.length });
+    }
+    if ((p = at("GET /v1/rigs/:id/audit/export"))) {
+      rigOf(p.id);
+      res.writeHead(200, { "Content-Type": "application/jsonl", "Content-Disposition": `attachment; filename="audit-${p.id}.jsonl"` });
+      return void res.end(world.audits.get(p.id).map((r) => `${JSON.stringify(r)}\n`).join(""));
+    }
+    if (at("GET /v1/approvals")) {
+      const state = url.searchParams.get("state");
+      return send({ approvals: world.approvals.filter((a) => !state || a.state === state).toReversed() });
+    }
+    for (const [verb, state] of [["approve", "approved"], ["deny", "denied"]]) {
+      if (!(p = at(`POST /v1/approvals/:id/${verb}`))) continue;
+      const a = world.approvals.find((x) => x.id === p.id);
+      if (!a) throw new Refusal("notFound", `no approval ${p.id}`);
+      if (world.failAnswer) throw new Refusal(world.failAnswer.code, world.failAnswer.detail);
+      if (a.state !== "pending") throw new Refusal("conflict", `approval ${a.id} cannot be answered: it is ${a.state} already${a.answeredBy ? `, by ${a.answeredBy}` : ""}`);
+      world.answers = [...(world.answers ?? []), { id: a.id, verb, ...body }];
+      if (verb === "approve" && a.kind === "egress") admit(liveRig(a.rigId), a.pattern, body.ttlSeconds ?? a.ttlSeconds ?? 0);
+      setApproval(a, { state, answeredAt: now(), answeredBy: world.me.name, ...(body.note && { note: body.note }) });
+      return send(a);
+    }
+    if ((p = at("GET /v1/workspaces/:ws/rules"))) return send({ rules: space(p.ws).rules });
+    if ((p = at("POST /v1/workspaces/:ws/rules"))) {
+      const rule = { id: newId(), createdAt: now(), createdBy: world.me.name, ...body };
+      if (body.space && !space(p.ws).spaces.has(body.space)) throw new Refusal("notFound", `the rule was not written: no space ${body.space} in workspace ${p.ws}`, "space");
+      space(p.ws).rules.push(rule);
+      return send(rule, 201);
+    }
+    if ((p = at("DELETE /v1/workspaces/:ws/rules/:id"))) {
+      const w = space(p.ws);
+      w.rules = w.rules.filter((r) => r.id !== p.id);
+      return none();
+    }
+    if ((p = at("GET /v1/workspaces/:ws/members"))) return send({ members: space(p.ws).members });
+    if ((p = at("PUT /v1/workspaces/:ws/members/:name"))) {
+      const w = space(p.ws);
+      if (world.failMember) throw new Refusal(world.failMember.code, world.failMember.detail);
+      const m = w.members.find((x) => x.principal === p.name);
+      if (m) m.role = body.role;
+      else w.members.push({ principal: p.name, role: body.role });
+      return send({ principal: p.name, role: body.role });
+    }
+    if ((p = at("DELETE /v1/workspaces/:ws/members/:name"))) {
+      const w = space(p.ws);
+      w.members = w.members.filter((x) => x.principal !== p.name);
+      return none();
+    }
+    if ((p = at("GET /v1/workspaces/:ws/egress"))) return send(egressOf(space(p.ws)));
+    if ((p = at("PUT /v1/workspaces/:ws/egress"))) {
+      const w = space(p.ws);
+      for (const e of body.surfaces) {
+        const bad = e.add?.find((x) => !PATTERN.test(x));
+        if (bad) throw new Refusal("invalidRequest", `the pattern ${JSON.stringify(bad)} cannot be admitted: it is not a host name: write example.com, *.example.com or example.com:8443`, "surfaces");
+        w.egress.set(e.surface, { add: e.add ?? [], remove: e.remove ?? [] });
+      }
+      return send(egressOf(w));
+    }
+    if ((p = at("PATCH /v1/workspaces/:ws/spaces/:sp"))) {
+      const sp = space(p.ws, p.sp).spaces.get(p.sp);
+      sp.mode = body.mode;
+      return send(sp);
     }
     if ((p = at("GET /v1/rigs/:id/egress/log"))) {
       rigOf(p.id);
@@ -444,6 +585,7 @@ export async function start({ port = 0, open = true } = {}) {
       res.write(": hello\n\n");
       for (const r of world.rigs.values()) if (live(r)) res.write(`event: rig\ndata: ${JSON.stringify({ type: "rig", rigId: r.id, rig: r })}\n\n`);
       world.streams.add(res);
+      world.viewers.push(url.searchParams.get("viewer"));
       res.on("close", () => world.streams.delete(res));
       return undefined;
     }
@@ -495,11 +637,22 @@ export async function start({ port = 0, open = true } = {}) {
       case "/__fake/egress":
         log(rigOf(body.rig), body.event);
         return {};
+      case "/__fake/ask":
+        return ask(body);
+      case "/__fake/answer":
+        setApproval(world.approvals.find((a) => a.id === body.id), { answeredAt: now(), ...body.patch });
+        return {};
+      case "/__fake/control":
+        change(rigOf(body.rig), { control: body.holder ? { holder: body.holder, since: now() } : undefined });
+        return {};
+      case "/__fake/audit":
+        for (const row of body.rows) audit(rigOf(body.rig), row);
+        return {};
       case "/__fake/close":
         close(rigOf(body.rig), body.reason);
         return {};
       case "/__fake/state":
-        return { rigs: [...world.rigs.values()], sockets: world.sockets.size, streams: world.streams.size };
+        return { rigs: [...world.rigs.values()], approvals: world.approvals, answers: world.answers ?? [], viewers: world.viewers, takers: world.takers ?? [], typed: world.typed, sockets: world.sockets.size, streams: world.streams.size };
       default:
         return undefined;
     }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { EgressEvent } from "./api/types";
-import { admitPattern, matches, reasonText, target } from "./egress";
+import { admitPattern, byHost, matches, reasonText, target } from "./egress";
 
 const event = (e: Partial<EgressEvent>): EgressEvent => ({ seq: 1, time: "", verdict: "deny", reason: "notAdmitted", protocol: "tcp", ...e });
 
@@ -39,6 +39,25 @@ describe("matches", () => {
     expect(matches(e, "denied", "")).toBe(true);
     expect(matches(event({ verdict: "allow" }), "denied", "")).toBe(false);
   });
+  it("can show what was let through only", () => {
+    expect(matches(e, "allowed", "")).toBe(false);
+    expect(matches(event({ verdict: "allow" }), "allowed", "")).toBe(true);
+  });
+});
+
+it("sums up by host and port, the last first, and knows what would admit it", () => {
+  const lines = [
+    event({ host: "a.example.com", port: 443, count: 3 }),
+    event({ host: "b.example.com", port: 443, verdict: "allow", reason: "admitted" }),
+    event({ host: "b.example.com", port: 443, verdict: "allow", reason: "closed", bytesOut: 10, bytesIn: 2000 }),
+    event({ host: "a.example.com", port: 8443, reason: "portNotAdmitted" }),
+    event({ host: "a.example.com", port: 443 }),
+  ];
+  expect(byHost(lines)).toMatchObject([
+    { target: "a.example.com", refused: 4, connected: 0, bytesOut: 0, bytesIn: 0, pattern: "a.example.com" },
+    { target: "a.example.com:8443", refused: 1, connected: 0, bytesOut: 0, bytesIn: 0, pattern: "a.example.com:8443" },
+    { target: "b.example.com", refused: 0, connected: 1, bytesOut: 10, bytesIn: 2000, pattern: undefined },
+  ]);
 });
 
 it("shows a reason that it does not know", () => expect(reasonText("<b>new</b>")).toBe("<b>new</b>"));

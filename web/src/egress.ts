@@ -7,13 +7,23 @@ const reasons: Record<string, string> = {
   forbiddenRange: "leads into a private network",
   portNotAdmitted: "port not admitted",
   protocol: "only TCP is carried",
+  serverName: "TLS names another host, or none",
+  httpHost: "HTTP names another host, or none",
+  removed: "closed: its pattern was removed",
+  badName: "not a host name",
+  tooManyConnections: "too many connections at once",
+  rateLimit: "too many in a short time",
   upstreamRefused: "the other side refused",
+  upstreamUnreachable: "the other side did not answer",
+  lookupFailed: "the name has no address",
+  abandoned: "the machine gave up before it was connected",
+  idle: "closed: nothing moved for long",
   admitted: "connected",
   closed: "connection ended",
 };
 
 /** reasonText puts a reason's code into words; one that is not known is shown as it is. */
-export const reasonText = (reason: string): string => reasons[reason] ?? reason;
+export const reasonText = (reason: string): string => (Object.hasOwn(reasons, reason) ? (reasons[reason] as string) : reason);
 
 /** target is what the guest wanted to reach. Ports that every pattern includes are left out. */
 export function target(e: EgressEvent): string {
@@ -30,12 +40,47 @@ export function admitPattern(e: EgressEvent): string | undefined {
   return e.port && e.port !== 443 && e.port !== 80 ? `${e.host}:${e.port}` : e.host;
 }
 
-export type Show = "all" | "denied";
+export type Show = "all" | "denied" | "allowed";
 
 /** matches applies the log's filter. */
 export function matches(e: EgressEvent, show: Show, text: string): boolean {
   if (show === "denied" && e.verdict !== "deny") return false;
+  if (show === "allowed" && e.verdict !== "allow") return false;
   const words = text.trim().toLowerCase();
   if (words === "") return true;
   return `${target(e)} ${e.address ?? ""} ${e.protocol} ${e.reason} ${reasonText(e.reason)}`.toLowerCase().includes(words);
+}
+
+/** What a machine had to do with one host and port, over all lines that are known. */
+export interface HostSum {
+  target: string;
+  /** How often it was refused, and how often connected. */
+  refused: number;
+  connected: number;
+  bytesOut: number;
+  bytesIn: number;
+  last: EgressEvent;
+  /** Admits it where the last refusal can be helped so. */
+  pattern: string | undefined;
+}
+
+/** byHost sums up lines by what they were about, the last used first. */
+export function byHost(events: readonly EgressEvent[]): HostSum[] {
+  const sums = new Map<string, HostSum>();
+  for (const e of events) {
+    const name = target(e);
+    const sum = sums.get(name) ?? { target: name, refused: 0, connected: 0, bytesOut: 0, bytesIn: 0, last: e, pattern: undefined };
+    const n = e.count ?? 1;
+    if (e.verdict === "deny") {
+      sum.refused += n;
+      sum.pattern = admitPattern(e) ?? sum.pattern;
+    } else if (e.reason === "admitted") sum.connected += n;
+    sum.bytesOut += e.bytesOut ?? 0;
+    sum.bytesIn += e.bytesIn ?? 0;
+    sum.last = e;
+    // Put at the end: a map keeps the order of insertion.
+    sums.delete(name);
+    sums.set(name, sum);
+  }
+  return [...sums.values()].reverse();
 }

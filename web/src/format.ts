@@ -60,3 +60,37 @@ export function imageRef(ref: string): ImageRef {
 
 /** shortDigest keeps what people compare by eye. */
 export const shortDigest = (digest: string): string => digest.replace(/^sha256:/, "").slice(0, 12);
+
+/** forWords says for how long: 0 is as long as the machine lives. */
+export const forWords = (seconds: number): string => (seconds === 0 ? "while the machine lives" : `for ${span(seconds)}`);
+
+/** span writes a span of seconds with one unit where that is exact: 10 min, 1 h; otherwise as countdown does. */
+export function span(seconds: number): string {
+  if (seconds > 0 && seconds % 86_400 === 0) return `${seconds / 86_400} d`;
+  if (seconds > 0 && seconds % 3600 === 0) return `${seconds / 3600} h`;
+  if (seconds > 0 && seconds < 3600 && seconds % 60 === 0) return `${seconds / 60} min`;
+  return countdown(seconds);
+}
+
+/** ends says when something ends, in its largest unit, rounded up: ends in 9 min. */
+export function ends(time: string, now: number): string {
+  const s = Math.ceil((Date.parse(time) - now) / 1000);
+  if (!(s > 0)) return "ending";
+  if (s < 60) return `ends in ${s} s`;
+  if (s < 5400) return `ends in ${Math.ceil(s / 60)} min`;
+  if (s < 129_600) return `ends in ${Math.ceil(s / 3600)} h`;
+  return `ends in ${Math.ceil(s / 86_400)} d`;
+}
+
+/** hour is the time of day to the minute: since 14:02. */
+export const hour = (time: string): string => {
+  const d = new Date(time);
+  return Number.isNaN(d.getTime()) ? "–" : d.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+};
+
+/** took says how long something was: in 0.3 s. */
+export function took(from: string, to: string): string {
+  const ms = Date.parse(to) - Date.parse(from);
+  if (!(ms >= 0)) return "";
+  return ms < 60_000 ? `in ${(ms / 1000).toFixed(ms < 9950 ? 1 : 0)} s` : `in ${countdown(ms / 1000)}`;
+}

@@ -8,6 +8,8 @@ import "./styles/base.css";
 import "./styles/shell.css";
 import "./styles/space.css";
 import "./styles/settings.css";
+import "./styles/approvals.css";
+import "./styles/authority.css";
 import { queryClient } from "./api/client";
 import { router } from "./routes";
 import { applyTheme } from "./ui/theme";

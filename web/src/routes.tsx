@@ -1,4 +1,5 @@
 import { createRootRoute, createRoute, createRouter, redirect } from "@tanstack/react-router";
+import { ApprovalsPage } from "./approvals/ApprovalsPage";
 import { HomePage } from "./shell/HomePage";
 import { NotFound } from "./shell/NotFound";
 import { Shell } from "./shell/Shell";
@@ -13,7 +14,9 @@ const root = createRootRoute({ component: Shell, notFoundComponent: NotFound });
 
 const home = createRoute({ getParentRoute: () => root, path: "/", component: HomePage });
 
-export type PanelName = "egress" | "details";
+export type PanelName = "egress" | "audit" | "details";
+
+const panels = ["egress", "audit", "details", "none"] as const;
 
 export interface SpaceSearch {
   tab?: TabName;
@@ -27,11 +30,14 @@ const space = createRoute({
   validateSearch: (search: Record<string, unknown>): SpaceSearch => {
     const out: SpaceSearch = {};
     if (isTab(search["tab"])) out.tab = search["tab"];
-    if (search["panel"] === "egress" || search["panel"] === "details" || search["panel"] === "none") out.panel = search["panel"];
+    const panel = panels.find((p) => p === search["panel"]);
+    if (panel) out.panel = panel;
     return out;
   },
   component: SpacePage,
 });
+
+const approvals = createRoute({ getParentRoute: () => root, path: "/approvals", component: ApprovalsPage });
 
 const settings = createRoute({ getParentRoute: () => root, path: "/settings", component: SettingsLayout });
 const settingsIndex = createRoute({
@@ -46,7 +52,7 @@ const server = createRoute({ getParentRoute: () => settings, path: "/server", co
 const access = createRoute({ getParentRoute: () => settings, path: "/access", component: AccessPage });
 
 export const router = createRouter({
-  routeTree: root.addChildren([home, space, settings.addChildren([settingsIndex, enclosures, server, access])]),
+  routeTree: root.addChildren([home, space, approvals, settings.addChildren([settingsIndex, enclosures, server, access])]),
   defaultPreload: false,
 });
 

@@ -1,12 +1,14 @@
 import type { QueryClient } from "@tanstack/react-query";
 import { backoff } from "./backoff";
-import { emptyLog, mergeLog, type Log } from "./merge";
-import { keys, putRig, putRules } from "./queries";
-import type { EgressEvent, ServerEvent } from "./types";
+import { emptyLog, MAX_LOG, mergeLog, type Log } from "./merge";
+import { keys, putApproval, putRig, putRules } from "./queries";
+import { MAX_ROWS, mergeRows, noRows, type Rows } from "../audit";
+import type { AuditRow, EgressEvent, ServerEvent } from "./types";
+import { viewer } from "./viewer";
 
 export type FeedState = { kind: "connecting" } | { kind: "live" } | { kind: "lost"; attempt: number; retryAt: number };
 
-/** How often lines of egress logs are shown, in milliseconds: a guest decides how many there are. */
+/** How often lines of egress and audit logs are shown, in milliseconds: a guest decides how many there are. */
 const FLUSH = 150;
 
 /**
@@ -22,6 +24,7 @@ export class Feed {
   #attempt = 0;
   #wasLive = false;
   #egress = new Map<string, EgressEvent[]>();
+  #audit = new Map<string, AuditRow[]>();
   #flush: ReturnType<typeof setTimeout> | undefined;
 
   constructor(client: QueryClient) {
@@ -58,14 +61,14 @@ export class Feed {
   };
 
   #connect(): void {
-    const source = new EventSource("/v1/events");
+    const source = new EventSource(`/v1/events?viewer=${viewer}`);
     this.#source = source;
     source.onopen = () => {
       this.#attempt = 0;
       this.#set({ kind: "live" });
       if (this.#wasLive) void this.#client.invalidateQueries();
       // The snapshot at the stream's start names live rigs only: what was closed meanwhile is found by asking.
-      else void this.#client.invalidateQueries({ queryKey: keys.rigs });
+      else for (const queryKey of [keys.rigs, keys.approvals]) void this.#client.invalidateQueries({ queryKey });
       this.#wasLive = true;
     };
     source.onerror = () => {
@@ -79,7 +82,7 @@ export class Feed {
       // Tells a server that is gone from a sign-in that has ended.
       void this.#client.invalidateQueries({ queryKey: keys.server });
     };
-    for (const type of ["rig", "egress", "rules"] as const) {
+    for (const type of ["rig", "egress", "rules", "approval", "audit"] as const) {
       source.addEventListener(type, (e: MessageEvent<string>) => this.#handle(JSON.parse(e.data) as ServerEvent));
     }
   }
@@ -93,10 +96,16 @@ export class Feed {
         }
         break;
       case "rules":
-        putRules(this.#client, event.rigId, event.rules ?? []);
+        if (event.rigId) putRules(this.#client, event.rigId, event.rules ?? []);
         break;
       case "egress":
-        if (event.egress) this.#line(event.rigId, event.egress);
+        if (event.egress && event.rigId) this.#line(keys.egress(event.rigId), this.#egress, event.rigId, event.egress, MAX_LOG);
+        break;
+      case "approval":
+        if (event.approval) putApproval(this.#client, event.approval);
+        break;
+      case "audit":
+        if (event.audit && event.rigId) this.#line(keys.audit(event.rigId), this.#audit, event.rigId, event.audit, MAX_ROWS);
         break;
     }
   }
@@ -109,18 +118,23 @@ export class Feed {
     if (workspaces && !workspaces.some((w) => w.name === workspace)) void this.#client.invalidateQueries({ queryKey: keys.workspaces });
   }
 
-  #line(id: string, event: EgressEvent): void {
+  #line<T>(key: readonly string[], waiting: Map<string, T[]>, id: string, line: T, most: number): void {
     // A log that nobody has asked for is fetched whole when somebody does.
-    if (!this.#client.getQueryState(keys.egress(id))) return;
-    const lines = this.#egress.get(id) ?? [];
-    lines.push(event);
-    this.#egress.set(id, lines);
+    if (!this.#client.getQueryState(key)) return;
+    const lines = waiting.get(id) ?? [];
+    lines.push(line);
+    if (lines.length > most) lines.shift();
+    waiting.set(id, lines);
     this.#flush ??= setTimeout(() => {
       this.#flush = undefined;
-      for (const [rig, waiting] of this.#egress) {
-        this.#client.setQueryData<Log>(keys.egress(rig), (log) => mergeLog(log ?? emptyLog, waiting));
+      for (const [rig, events] of this.#egress) this.#client.setQueryData<Log>(keys.egress(rig), (log) => mergeLog(log ?? emptyLog, events));
+      for (const [rig, rows] of this.#audit) {
+        // Rows that are known to be missing before these are asked for: the log has no holes.
+        const log = this.#client.setQueryData<Rows>(keys.audit(rig), (known) => mergeRows(known ?? noRows, rows));
+        if (log?.hole) void this.#client.invalidateQueries({ queryKey: keys.audit(rig) });
       }
       this.#egress.clear();
+      this.#audit.clear();
     }, FLUSH);
   }
 

@@ -36,7 +36,7 @@ export async function toProblem(res: Response): Promise<Problem> {
 }
 
 export interface RequestOptions {
-  method?: "GET" | "POST" | "DELETE";
+  method?: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   body?: unknown;
   signal?: AbortSignal;
   accept?: string;

@@ -6,7 +6,7 @@ import type { Rig } from "../api/types";
 import { countdown, megabytes } from "../format";
 import { phaseTone, phaseWord } from "../shell/phase";
 import { CloseDialog } from "../space/CloseDialog";
-import { surfaceTabs } from "../space/tabs";
+import { tabOf } from "../space/tabs";
 import { Button } from "../ui/Button";
 import { ErrorNote, Loading, Pill } from "../ui/Notes";
 import { useNow } from "../ui/useNow";
@@ -70,10 +70,9 @@ export function Machines() {
 }
 
 function Place({ rig }: { rig: Rig }) {
-  const tab = surfaceTabs.find((t) => t.surface === rig.surface && ("engine" in t ? t.engine : undefined) === rig.engine)?.name ?? "terminal";
   return (
     <span className="place">
-      <Link to="/w/$workspace/$space" params={{ workspace: rig.workspace, space: rig.space }} search={{ tab }} className="row-link">
+      <Link to="/w/$workspace/$space" params={{ workspace: rig.workspace, space: rig.space }} search={{ tab: tabOf(rig) }} className="row-link">
         {rig.workspace}/{rig.space}
       </Link>
       <span className="muted">

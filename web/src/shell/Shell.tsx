@@ -6,6 +6,7 @@ import { Problem } from "../api/http";
 import { serverQuery } from "../api/queries";
 import { Loading } from "../ui/Notes";
 import { IconButton } from "../ui/Button";
+import { ApprovalStack } from "../approvals/ApprovalStack";
 import { ConnectionBanner } from "./ConnectionBanner";
 import { cycleRegions } from "./regions";
 import { Sidebar } from "./Sidebar";
@@ -67,6 +68,7 @@ function Application() {
           <Outlet />
         </main>
       </div>
+      <ApprovalStack />
       <Toasts />
     </div>
   );

@@ -1,7 +1,7 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useParams } from "@tanstack/react-router";
 import { useState } from "react";
-import { actions, keys, rigsQuery, serverQuery, spacesQuery, workspacesQuery } from "../api/queries";
+import { actions, approvalsQuery, keys, rigsQuery, serverQuery, spacesQuery, workspacesQuery } from "../api/queries";
 import type { Rig, Space, Workspace } from "../api/types";
 import { plural } from "../format";
 import { IconButton } from "../ui/Button";
@@ -134,11 +134,22 @@ function WorkspaceItem({ workspace, onDelete }: { workspace: Workspace; onDelete
   );
 }
 
+/** How many requests wait for an answer. */
+const Count = ({ n }: { n: number }) => (
+  <span className="count-badge">
+    {n}
+    <span className="sr-only"> waiting</span>
+  </span>
+);
+
 function SpaceItem({ space, rigs, onDelete }: { space: Space; rigs: Rig[]; onDelete: (what: Doomed) => void }) {
+  const waiting = useQuery(approvalsQuery).data?.filter((a) => a.workspace === space.workspace && a.space === space.name).length ?? 0;
   return (
     <li className="space-row">
       <Link to="/w/$workspace/$space" params={{ workspace: space.workspace, space: space.name }} className="space-link" activeOptions={{ includeSearch: false }}>
         <span className="clip">{space.name}</span>
+        {space.mode === "readOnly" && <Icon name="eye" size={14} />}
+        {waiting > 0 && <Count n={waiting} />}
         {rigs.map((r) => (
           <span key={r.id} className={`dot tone-${phaseTone(r.phase)}`} role="img" aria-label={`${r.engine ?? r.surface} ${phaseWord(r.phase)}`} title={`${r.engine ?? r.surface}: ${phaseWord(r.phase)}`} />
         ))}
@@ -192,6 +203,7 @@ function SidebarFoot() {
   const theme = useTheme();
   const server = useQuery(serverQuery);
   const client = useQueryClient();
+  const waiting = useQuery(approvalsQuery).data?.length ?? 0;
   const signOut = useMutation({
     mutationFn: actions.signOut,
     onSuccess: () => {
@@ -203,6 +215,10 @@ function SidebarFoot() {
   });
   return (
     <div className="sidebar-foot">
+      <Link to="/approvals" className="foot-link">
+        <Icon name="bell" /> <span className="grow">Approvals</span>
+        {waiting > 0 && <Count n={waiting} />}
+      </Link>
       <Link to="/settings/enclosures" className="foot-link" activeProps={{ "aria-current": "page" }}>
         <Icon name="settings" /> Settings
       </Link>

@@ -6,6 +6,7 @@ import { Icon } from "../ui/Icon";
 import { Empty, ErrorNote, Loading, Progress } from "../ui/Notes";
 import { amount } from "../format";
 import { useNow } from "../ui/useNow";
+import { ControlBar, useControl } from "./ControlBar";
 import { StartPanel } from "./StartPanel";
 import { TerminalView } from "./TerminalView";
 import type { SurfaceTab } from "./tabs";
@@ -15,10 +16,12 @@ interface Props {
   space: string;
   tab: SurfaceTab;
   rig: Rig | undefined;
+  /** Shows the logs of machines that are closed. */
+  onHistory: () => void;
 }
 
 /** What stands in a surface's tab: the machine, or the way to one. Nothing here starts a machine but a person's click. */
-export function MachineView({ workspace, space, tab, rig }: Props) {
+export function MachineView({ workspace, space, tab, rig, onHistory }: Props) {
   const client = useQueryClient();
   const start = useMutation({
     mutationFn: async () => {
@@ -31,7 +34,7 @@ export function MachineView({ workspace, space, tab, rig }: Props) {
       void client.invalidateQueries({ queryKey: rigsQuery.queryKey });
     },
   });
-  const startProps = { workspace, space, tab, start: () => start.mutate(), starting: start.isPending, error: start.error };
+  const startProps = { workspace, space, tab, start: () => start.mutate(), starting: start.isPending, error: start.error, onHistory };
 
   if (!rig) return <StartPanel {...startProps} />;
   switch (rig.phase) {
@@ -44,8 +47,19 @@ export function MachineView({ workspace, space, tab, rig }: Props) {
       return <Loading what="Closing the machine" />;
     case "ready":
     case "parked":
-      return tab.surface === "terminal" ? <TerminalView key={rig.id} rig={rig} /> : <NoPicture rig={rig} label={tab.label} />;
+      return <Live key={rig.id} rig={rig} tab={tab} />;
   }
+}
+
+/** A machine that is there, and who has control of it. */
+function Live({ rig, tab }: { rig: Rig; tab: SurfaceTab }) {
+  const control = useControl(rig);
+  return (
+    <div className="live">
+      <ControlBar rig={rig} control={control} />
+      {tab.surface === "terminal" ? <TerminalView rig={rig} watching={control.by === "other"} /> : <NoPicture rig={rig} label={tab.label} />}
+    </div>
+  );
 }
 
 function BootProgress({ rig, label }: { rig: Rig; label: string }) {

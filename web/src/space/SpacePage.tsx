@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
-import { rigsQuery, spacesQuery } from "../api/queries";
+import { closedQuery, rigsQuery, spacesQuery } from "../api/queries";
 import { Problem } from "../api/http";
 import { phaseTone, phaseWord } from "../shell/phase";
 import { IconButton } from "../ui/Button";
@@ -11,7 +11,7 @@ import { Tabs } from "../ui/Tabs";
 import { useTitle } from "../ui/useTitle";
 import { MachineView } from "./MachineView";
 import { SidePanel } from "./SidePanel";
-import { rigsOf, surfaceTabs, type SurfaceTab, type TabName } from "./tabs";
+import { pastOf, rigsOf, surfaceTabs, type SurfaceTab, type TabName } from "./tabs";
 
 const route = getRouteApi("/w/$workspace/$space");
 
@@ -32,8 +32,12 @@ export function SpacePage() {
   const machines = rigsOf(rigs.data ?? [], workspace, space, tab);
   const [chosen, setChosen] = useState<string>();
   const rig = machines.find((r) => r.id === chosen) ?? machines[0];
-  const panel = search.panel ?? (panelDefault ? "egress" : "none");
-  const open = panel !== "none" && rig !== undefined;
+  // Where no machine lives, the panel shows the logs of those that did, to whoever opens it.
+  const closed = useQuery(closedQuery(workspace, space));
+  const past = rig ? [] : pastOf(closed.data ?? [], tab);
+  const about = rig ?? past.find((r) => r.id === chosen) ?? past[0];
+  const panel = search.panel ?? (panelDefault && rig ? "egress" : "none");
+  const open = panel !== "none" && about !== undefined;
 
   const go = (next: { tab?: TabName; panel?: typeof panel }) =>
     void navigate({ to: "/w/$workspace/$space", params: { workspace, space }, search: { ...search, ...next }, replace: true });
@@ -104,7 +108,7 @@ export function SpacePage() {
             label={open ? "Hide the side panel" : "Show the side panel"}
             aria-expanded={open}
             aria-controls="side-panel"
-            disabled={!rig}
+            disabled={!about}
             onClick={() => go({ panel: open ? "none" : "egress" })}
           />
         </div>
@@ -118,10 +122,10 @@ export function SpacePage() {
           ) : rigs.isPending ? (
             <Loading what="Looking for the machine" />
           ) : (
-            <MachineView key={`${workspace}/${space}/${tab.name}`} workspace={workspace} space={space} tab={tab} rig={rig} />
+            <MachineView key={`${workspace}/${space}/${tab.name}`} workspace={workspace} space={space} tab={tab} rig={rig} onHistory={() => go({ panel: "audit" })} />
           )}
         </section>
-        {open && <SidePanel key={rig.id} rig={rig} shown={panel} onShow={(name) => go({ panel: name })} />}
+        {open && <SidePanel rig={about} past={past} onPick={setChosen} shown={panel} onShow={(name) => go({ panel: name })} />}
       </div>
     </div>
   );

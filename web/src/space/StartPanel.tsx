@@ -8,7 +8,7 @@ import { Button } from "../ui/Button";
 import { Icon } from "../ui/Icon";
 import { ErrorNote, Loading } from "../ui/Notes";
 import { useNow } from "../ui/useNow";
-import type { SurfaceTab } from "./tabs";
+import { pastOf, type SurfaceTab } from "./tabs";
 
 interface Props {
   workspace: string;
@@ -17,6 +17,7 @@ interface Props {
   start: () => void;
   starting: boolean;
   error: Error | null;
+  onHistory: () => void;
 }
 
 const about: Record<SurfaceTab["surface"], string> = {
@@ -28,7 +29,7 @@ const about: Record<SurfaceTab["surface"], string> = {
 };
 
 /** Stands in a tab without a machine: what would start, whether it can here, and what became of the last one. */
-export function StartPanel({ workspace, space, tab, start, starting, error }: Props) {
+export function StartPanel({ workspace, space, tab, start, starting, error, onHistory }: Props) {
   const doctor = useQuery(doctorQuery);
   const report = doctor.data?.surfaces?.find((s) => s.surface === tab.surface);
   const impossible = doctor.isSuccess && report?.state !== "ready";
@@ -53,7 +54,7 @@ export function StartPanel({ workspace, space, tab, start, starting, error }: Pr
             {report && <Enclosure report={report} />}
           </>
         )}
-        <LastOne workspace={workspace} space={space} tab={tab} />
+        <LastOne workspace={workspace} space={space} tab={tab} onHistory={onHistory} />
       </section>
     </div>
   );
@@ -84,16 +85,19 @@ function Missing({ report }: { report: SurfaceReport | undefined }) {
   );
 }
 
-function LastOne({ workspace, space, tab }: { workspace: string; space: string; tab: SurfaceTab }) {
+function LastOne({ workspace, space, tab, onHistory }: Pick<Props, "workspace" | "space" | "tab" | "onHistory">) {
   const closed = useQuery(closedQuery(workspace, space));
   const now = useNow(30_000);
-  const last = closed.data?.filter((r) => r.surface === tab.surface && r.engine === tab.engine).sort((a, b) => (b.closedAt ?? "").localeCompare(a.closedAt ?? ""))[0];
+  const last = pastOf(closed.data ?? [], tab)[0];
   if (!last) return null;
   return (
     <p className="fine muted">
       The last one (<code>{last.id}</code>) was closed {last.closedAt ? ago(last.closedAt, now) : ""}
       {last.closeReason ? `: ${closeWords[last.closeReason] ?? last.closeReason}` : ""}.
-      {last.error ? ` ${last.error.detail}` : ""}
+      {last.error ? ` ${last.error.detail}` : ""}{" "}
+      <button type="button" className="link" onClick={onHistory}>
+        What happened in it
+      </button>
     </p>
   );
 }

@@ -27,8 +27,8 @@ const BACKLOG = 4 << 20;
 
 const FONT = '"JetBrains Mono Variable", ui-monospace, "DejaVu Sans Mono", monospace';
 
-/** The terminal of a rig that is ready or parked. */
-export function TerminalView({ rig }: { rig: Rig }) {
+/** The terminal of a rig that is ready or parked. While it is only watched nothing that is typed is sent. */
+export function TerminalView({ rig, watching }: { rig: Rig; watching: boolean }) {
   const host = useRef<HTMLDivElement>(null);
   const term = useRef<Terminal>(undefined);
   const stream = useRef<TerminalStream>(undefined);
@@ -41,6 +41,18 @@ export function TerminalView({ rig }: { rig: Rig }) {
   const parking = useParking(rig.id);
   const live = rig.phase === "ready" && !parking;
   const id = rig.id;
+  // What the handlers below look at, which outlive a change of control.
+  const mute = useRef(watching);
+  useEffect(() => {
+    mute.current = watching;
+    const t = term.current;
+    if (!t) return;
+    t.options.disableStdin = watching || stream.current?.state.kind !== "attached";
+    if (watching) return;
+    // Whoever had control may have given the terminal another size; what was refused meanwhile may be possible again.
+    stream.current?.resize({ cols: t.cols, rows: t.rows });
+    stream.current?.retryNow();
+  }, [watching]);
 
   // The terminal itself: it outlives connections, so that what it shows stays readable without one.
   useEffect(() => {
@@ -71,7 +83,8 @@ export function TerminalView({ rig }: { rig: Rig }) {
     });
     t.onResize((s) => {
       setSize(s);
-      stream.current?.resize(s);
+      // The terminal's size is part of what control is over.
+      if (!mute.current) stream.current?.resize(s);
     });
     term.current = t;
 
@@ -110,7 +123,7 @@ export function TerminalView({ rig }: { rig: Rig }) {
       size: { cols: t.cols, rows: t.rows },
       onState: (next) => {
         setState(next);
-        t.options.disableStdin = next.kind !== "attached";
+        t.options.disableStdin = mute.current || next.kind !== "attached";
       },
       onOutput: (data, fresh) => {
         if (fresh) {
@@ -138,10 +151,10 @@ export function TerminalView({ rig }: { rig: Rig }) {
     stream.current = s;
     const encoder = new TextEncoder();
     const typed = t.onData((data) => {
-      if (!(replaying && isReport(data))) s.send(encoder.encode(data));
+      if (!mute.current && !(replaying && isReport(data))) s.send(encoder.encode(data));
     });
     // Mouse reports of old protocols are bytes, not text.
-    const raw = t.onBinary((data) => s.send(Uint8Array.from(data, (c) => c.charCodeAt(0))));
+    const raw = t.onBinary((data) => !mute.current && s.send(Uint8Array.from(data, (c) => c.charCodeAt(0))));
     window.addEventListener("online", s.retryNow);
     return () => {
       window.removeEventListener("online", s.retryNow);
@@ -168,7 +181,7 @@ export function TerminalView({ rig }: { rig: Rig }) {
   return (
     <div className="term-view" data-region="terminal">
       <div className="terminal-bar">
-        <StateLine state={state} parked={rig.phase === "parked"} onRetry={() => stream.current?.retryNow()} />
+        <StateLine state={state} parked={rig.phase === "parked"} watching={watching} onRetry={() => stream.current?.retryNow()} />
         <span className="terminal-meta">
           {size && (
             <span className="muted" title="Columns × rows">
@@ -182,7 +195,7 @@ export function TerminalView({ rig }: { rig: Rig }) {
             const t = term.current;
             if (t?.hasSelection()) void copyText(t.getSelection()).then(() => t.focus());
           }} />
-          <IconButton icon="paste" label="Paste (Ctrl+Shift+V)" className="icon-btn-small" disabled={state.kind !== "attached"} onClick={() => void paste()} />
+          <IconButton icon="paste" label="Paste (Ctrl+Shift+V)" className="icon-btn-small" disabled={state.kind !== "attached" || watching} onClick={() => void paste()} />
         </span>
       </div>
       <div className="terminal-host" ref={host} />
@@ -264,7 +277,14 @@ function Parked({ rig }: { rig: Rig }) {
   );
 }
 
-function StateLine({ state, parked, onRetry }: { state: TerminalState; parked: boolean; onRetry: () => void }) {
+interface StateProps {
+  state: TerminalState;
+  parked: boolean;
+  watching: boolean;
+  onRetry: () => void;
+}
+
+function StateLine({ state, parked, watching, onRetry }: StateProps) {
   const [tone, text] = parked
     ? (["warn", "parked"] as const)
     : ({
@@ -280,6 +300,7 @@ function StateLine({ state, parked, onRetry }: { state: TerminalState; parked: b
       <span role="status" className="state-words">
         <span className={`dot tone-${tone}`} aria-hidden="true" />
         session {SESSION}: {text}
+        {watching && state.kind === "attached" && ", view only"}
       </span>
       {state.kind === "waiting" && !parked && (
         <>

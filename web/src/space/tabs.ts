@@ -30,3 +30,11 @@ export function rigsOf(rigs: readonly Rig[], workspace: string, space: string, t
     .filter((r) => r.workspace === workspace && r.space === space && r.surface === tab.surface && r.engine === tab.engine)
     .sort((a, b) => rank(a) - rank(b) || b.openedAt.localeCompare(a.openedAt));
 }
+
+/** tabOf is the tab that shows a machine. */
+export const tabOf = (rig: Rig): TabName =>
+  surfaceTabs.find((t: SurfaceTab) => t.surface === rig.surface && t.engine === rig.engine)?.name ?? "terminal";
+
+/** pastOf picks the closed machines of a tab, the last closed first. */
+export const pastOf = (closed: readonly Rig[], tab: SurfaceTab): Rig[] =>
+  closed.filter((r) => r.surface === tab.surface && r.engine === tab.engine).sort((a, b) => (b.closedAt ?? "").localeCompare(a.closedAt ?? ""));

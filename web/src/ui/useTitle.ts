@@ -1,7 +1,20 @@
 import { useEffect } from "react";
 
-export function useTitle(title: string): void {
+let title = "";
+let badge = 0;
+const show = () => {
+  document.title = `${badge > 0 ? `(${badge}) ` : ""}${title ? `${title} · ` : ""}Rigs`;
+};
+
+export function useTitle(name: string): void {
   useEffect(() => {
-    document.title = `${title} · Rigs`;
-  }, [title]);
+    title = name;
+    show();
+  }, [name]);
+}
+
+/** setBadge puts a number before the title: how many requests wait, for whoever looks at another tab. */
+export function setBadge(count: number): void {
+  badge = count;
+  show();
 }
