@@ -81,8 +81,7 @@ func (w *world) serve(env ...string) *server {
 	must(t, err)
 	defer ready.Close()
 	cmd := exec.Command(filepath.Join(bin, "rigs"), "serve", "--listen=none", "--ready-fd=3", "--log-level=debug")
-	cmd.Env = append(s.env, "RIGS_CACHE="+l.Cache(), "RIGS_GUEST="+testenv.Guest(t))
-	cmd.Env = append(cmd.Env, env...)
+	cmd.Env = slices.Concat(s.env, []string{"RIGS_CACHE=" + l.Cache(), "RIGS_GUEST=" + testenv.Guest(t)}, env)
 	cmd.ExtraFiles, cmd.Stdout, cmd.Stderr = []*os.File{theirs}, log, log
 	must(t, w.in(cmd.Start))
 	theirs.Close()

@@ -159,7 +159,7 @@ func udp(args []string) error {
 	}
 	payload := append([]byte{0xc3, 0, 0, 0, 1}, make([]byte, 1195)...) // the size and the first byte of QUIC's first datagram
 	if args[0] == "connected" {
-		c, err := net.DialUDP("udp", nil, to)
+		c, err := connect("udp", args[1])
 		if err != nil {
 			return err
 		}
@@ -170,7 +170,7 @@ func udp(args []string) error {
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer net.Conn(c).Close()
 	// An unconnected socket is told only if it wants to be (ip(7)).
 	rc, err := c.SyscallConn()
 	if err != nil {
@@ -202,7 +202,7 @@ func exchange(c net.Conn, send func() error) error {
 // raw sends one packet of an IP protocol. A raw socket is told of an ICMP error
 // when it is connected.
 func raw(args []string) error {
-	c, err := net.Dial("ip4:"+args[0], args[1])
+	c, err := connect("ip4:"+args[0], args[1])
 	if err != nil {
 		return err
 	}
@@ -213,11 +213,10 @@ func raw(args []string) error {
 // ping sends an echo request and prints what kind of message comes back, and
 // from whom.
 func ping(args []string) error {
-	c, err := icmp.ListenPacket("ip4:icmp", "0.0.0.0")
+	c, err := icmp.ListenPacket("ip4:icmp", "0.0.0.0") // closed by the program's end
 	if err != nil {
 		return err
 	}
-	defer c.Close()
 	request := icmp.Message{Type: ipv4.ICMPTypeEcho, Body: &icmp.Echo{ID: os.Getpid() & 0xffff, Seq: 1, Data: []byte("probe")}}
 	b, err := request.Marshal(nil)
 	if err != nil {
@@ -288,7 +287,7 @@ func hello(args []string) error {
 		fatal("no such shape: " + args[1])
 	}
 	t := tls.Client(c, config)
-	if err := t.Handshake(); err != nil {
+	if err := t.HandshakeContext(context.Background()); err != nil {
 		return err
 	}
 	return afterwards(t, []byte("GET / HTTP/1.1\r\nHost: "+args[2]+"\r\nConnection: close\r\n\r\n"))
@@ -384,7 +383,8 @@ var floods = map[string]func(ctx context.Context, address string) (int, error){
 	"frames": floodFrames, "scan": floodScan, "garbage": floodGarbage, "deaf": floodDeaf,
 }
 
-// link is a socket for whole Ethernet frames on this machine's network card.
+// link is a socket for whole Ethernet frames on this machine's network card, until
+// the program's end.
 func link() (fd int, to *unix.SockaddrLinklayer, mac net.HardwareAddr, err error) {
 	card, err := net.InterfaceByName("eth0")
 	if err != nil {
@@ -411,7 +411,6 @@ func floodFrames(ctx context.Context, _ string) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer unix.Close(fd)
 	junk := random(64 << 10)
 	types := []uint16{0x0800, 0x0806, 0x86dd, 0x88cc, 0x8100, 0}
 	for ; ctx.Err() == nil; n++ {
@@ -440,7 +439,6 @@ func floodScan(ctx context.Context, network string) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer unix.Close(fd)
 	for ; ctx.Err() == nil; n++ {
 		dst := first.As4()
 		binary.BigEndian.PutUint16(dst[2:], uint16(n))
