@@ -52,17 +52,21 @@ func TestTheMemoryBudgetEvictsTheRightMachine(t *testing.T) {
 		}
 	}
 	for i := range 12 { // nominal sizes of six would fill the budget twice
-		before, err := p.Rigs(h.ctx(), client.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
 		sum := 0
-		for _, r := range before {
-			if r.ResidentMB == 0 {
-				t.Errorf("%s: no memory was measured", r.Ref())
+		h.until("the memory of each is measured", func() bool {
+			before, err := p.Rigs(h.ctx(), client.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
 			}
-			sum += r.ResidentMB
-		}
+			sum = 0
+			for _, r := range before {
+				if r.ResidentMB == 0 {
+					return false
+				}
+				sum += r.ResidentMB
+			}
+			return true
+		})
 		h.open(p, rig.Spec{Space: "more", New: true})
 		gone, err := p.Rig(h.ctx(), oldest.ID)
 		if err != nil {
