@@ -281,32 +281,37 @@ func egress(ctx context.Context, c *call, raw json.RawMessage) error {
 // rules says what is admitted. Patterns are people's and agents', in canonical
 // spelling.
 func (c *call) rules(rules keeperapi.EgressRules) {
+	ends := map[string]string{}
+	for _, e := range rules.Entries {
+		if !e.ExpiresAt.IsZero() {
+			ends[e.Pattern] = " until " + e.ExpiresAt.UTC().Format(time.RFC3339)
+		}
+	}
 	lines := []string{"Nothing is admitted."}
-	if len(rules.Entries) > 0 {
+	if len(rules.Patterns) > 0 {
 		lines = []string{"Admitted:"}
 	}
-	for _, e := range rules.Entries {
-		l := "  " + e.Pattern
-		if !e.ExpiresAt.IsZero() {
-			l += " until " + e.ExpiresAt.UTC().Format(time.RFC3339)
-		}
-		lines = append(lines, l)
+	for _, p := range rules.Patterns {
+		lines = append(lines, "  "+p+ends[p])
 	}
 	c.say("%s", strings.Join(lines, "\n"))
 	c.structured = map[string]any{"egress": rules}
 }
+
+// maxPages bounds how many pieces of an egress log are read for a result.
+const maxPages = 64
 
 // egressLog shows the newest events. The names in it are what the guest asked
 // for.
 func egressLog(ctx context.Context, c *call, a *egressArgs) error {
 	var events []rig.EgressEvent
 	after, total := a.After, 0
-	for {
+	for range maxPages { // a guest can write to it faster than it is read
 		l, err := c.api.EgressLog(ctx, a.Rig, after)
 		if err != nil {
 			return err
 		}
-		if len(l.Events) == 0 {
+		if len(l.Events) == 0 || l.Events[len(l.Events)-1].Seq <= after {
 			break
 		}
 		total += len(l.Events)
@@ -334,7 +339,7 @@ func egressLog(ctx context.Context, c *call, a *egressArgs) error {
 		b.WriteByte('\n')
 	}
 	if left := total - len(events); left > 0 {
-		c.say("The newest %d of %d events; a higher limit shows more.", len(events), total)
+		c.say("The newest %d of %d events up to number %d; a higher limit shows more.", len(events), total, after)
 	}
 	c.say("number, time, verdict, protocol, where to, reason:")
 	c.guest("egress log", []byte(b.String()), "Ask for fewer with limit or after.")
