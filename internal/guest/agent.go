@@ -67,6 +67,10 @@ func (a *Agent) Handler() http.Handler {
 		"/v1/terminal": {http.MethodGet: {do: a.runTerminal}},
 		"/v1/files":    {http.MethodGet: {do: a.sendFiles}, http.MethodPut: {do: a.receiveFiles}},
 		"/v1/stat":     {http.MethodGet: {do: a.stat}},
+		"/v1/read":     {http.MethodPost: {do: a.readFile}},
+		"/v1/write":    {http.MethodPost: {do: a.writeFile}},
+		"/v1/list":     {http.MethodPost: {do: a.listDir}},
+		"/v1/screen":   {http.MethodPost: {do: a.screen}},
 		"/v1/status":   {http.MethodGet: {do: a.status}},
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

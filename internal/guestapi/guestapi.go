@@ -10,6 +10,10 @@
 //	GET  /v1/files?path=P          → application/x-tar: the file or tree at P, entry names relative to P's parent
 //	PUT  /v1/files?path=P          ← application/x-tar, extracted into directory P (made when missing) → 204
 //	GET  /v1/stat?path=P           → FileInfo
+//	POST /v1/read       ReadFile    → FilePiece
+//	POST /v1/write      WriteFile   → FileInfo
+//	POST /v1/list       ListDir     → Dir
+//	POST /v1/screen     ScreenRequest → Screen
 //	GET  /v1/status                → Status
 //
 // Everything is done as user "rig" except where a field says otherwise; a

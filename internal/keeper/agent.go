@@ -85,7 +85,12 @@ func (a *agent) rest() error {
 
 // call makes one request with JSON both ways; in and out may be nil.
 func (a *agent) call(ctx context.Context, method, path string, in, out any) error {
-	err := wire.Call(ctx, a.http, method, "http://guest"+path, in, out, guestapi.MaxJSON, guestProblem)
+	return a.callUpTo(ctx, guestapi.MaxJSON, method, path, in, out)
+}
+
+// callUpTo is call for an answer of at most limit bytes.
+func (a *agent) callUpTo(ctx context.Context, limit int64, method, path string, in, out any) error {
+	err := wire.Call(ctx, a.http, method, "http://guest"+path, in, out, limit, guestProblem)
 	if errors.Is(err, wire.ErrAnswer) {
 		return rig.Errorf(rig.CodeBackendFailure, "the machine's agent answered %s with nonsense: %w", path, err)
 	}

@@ -46,6 +46,7 @@ func (k *keeper) handler() http.Handler {
 	handle("GET /v1/files", k.serveGetFiles)
 	handle("PUT /v1/files", k.servePutFiles)
 	handle("GET /v1/stat", k.serveStat)
+	handle("POST /v1/act", k.serveAct)
 	handle("GET /v1/egress", func(w http.ResponseWriter, _ *http.Request) error {
 		wire.WriteJSON(w, k.egressRules())
 		return nil

@@ -23,33 +23,41 @@ func (k *keeper) serveCollect(w http.ResponseWriter, r *http.Request) error {
 	if c.Limit == 0 {
 		c.Limit = keeperapi.MaxCollect
 	}
-	a, done, err := k.use(r.Context(), "exec")
+	res, err := k.collect(r.Context(), c)
+	if err == nil {
+		wire.WriteJSON(w, res)
+	}
+	return err
+}
+
+func (k *keeper) collect(of context.Context, c keeperapi.ExecCollect) (keeperapi.ExecResult, error) {
+	var none keeperapi.ExecResult
+	a, done, err := k.use(of, "exec")
 	if err != nil {
-		return err
+		return none, err
 	}
 	defer done()
-	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
+	ctx, cancel := context.WithTimeout(of, answerTimeout)
 	conn, err := wire.Dial(ctx, a.mux.Dial, "guest", "/v1/exec", nil)
 	cancel()
 	if err != nil {
-		return k.broken(guestError(err))
+		return none, k.broken(guestError(err))
 	}
 	stdout, stderr := &head{limit: c.Limit}, &head{limit: c.Limit}
 	sio := guestapi.StreamIO{Stdout: stdout, Stderr: stderr}
 	if c.Stdin = c.Stdin || len(c.Input) > 0; c.Stdin {
 		sio.Stdin = bytes.NewReader(c.Input)
 	}
-	st, err := guestapi.RunStream(r.Context(), conn, c.ExecRequest, sio)
+	st, err := guestapi.RunStream(of, conn, c.ExecRequest, sio)
 	if err != nil {
-		if r.Context().Err() == nil && rig.CodeOf(err) == rig.CodeBackendFailure {
-			return k.explain(err)
+		if of.Err() == nil && rig.CodeOf(err) == rig.CodeBackendFailure {
+			return none, k.explain(err)
 		}
-		return guestError(err)
+		return none, guestError(err)
 	}
-	wire.WriteJSON(w, keeperapi.ExecResult{
+	return keeperapi.ExecResult{
 		ExitStatus: st, Stdout: stdout.b, Stderr: stderr.b, StdoutTruncated: stdout.more, StderrTruncated: stderr.more,
-	})
-	return nil
+	}, nil
 }
 
 // head keeps the first bytes written to it.

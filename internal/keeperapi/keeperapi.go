@@ -12,6 +12,7 @@
 //	GET  /v1/files?path=P          → tar, relayed from the guest
 //	PUT  /v1/files?path=P          ← tar, relayed to the guest
 //	GET  /v1/stat?path=P           → guestapi.FileInfo
+//	POST /v1/act        rig.Action → ActResult
 //	GET  /v1/egress                → EgressRules
 //	POST /v1/egress/allow  EgressChange → EgressRules
 //	POST /v1/egress/deny   EgressChange → EgressRules

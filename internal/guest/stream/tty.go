@@ -38,6 +38,20 @@ func SetSize(f *os.File, s guestapi.Size) error {
 	})
 }
 
+// GetSize is the size of terminal f; 80×24 for one that is closed.
+func GetSize(f *os.File) guestapi.Size {
+	size := guestapi.Size{Cols: 80, Rows: 24}
+	o := Output{f: f}
+	_ = o.raw(func(fd int) error { // as said
+		ws, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
+		if err == nil && ws.Col > 0 && ws.Row > 0 {
+			size = guestapi.Size{Cols: int(ws.Col), Rows: int(ws.Row)}
+		}
+		return err
+	})
+	return size
+}
+
 // OpenTTY opens a terminal that belongs to uid: our end, non-blocking, and
 // the command's, which the caller closes after the start.
 //

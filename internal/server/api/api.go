@@ -114,6 +114,7 @@ func New(c Config) *API {
 	a.fileRoutes()
 	a.eventRoutes()
 	a.auditRoutes()
+	a.actRoutes()
 	a.imageRoutes()
 	a.shedRoutes()
 	a.mux.HandleFunc("GET /metrics", a.metrics)
