@@ -34,7 +34,7 @@ type row struct {
 
 func (r row) median() float64 {
 	v := slices.Sorted(slices.Values(r.Values))
-	return v[len(v)/2]
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
 // report collects rows and prints them as they come.
