@@ -379,3 +379,86 @@ describe("on a narrow screen", () => {
     await shot(s.page, "narrow-audit");
   });
 });
+
+describe("the settings of a workspace", () => {
+  it("have guardrails that are added, refused and removed", async () => {
+    s = await open(browser);
+    await s.page.goto(s.base);
+    await s.page.getByRole("link", { name: "Settings of workspace default" }).click();
+    const programs = s.page.getByRole("list", { name: "Rules for running programs" });
+    await programs.getByText("where no rule says otherwise").waitFor();
+    const form = s.page.getByRole("form", { name: "New guardrail" });
+    await form.getByLabel("Effect").selectOption("deny");
+    await form.getByLabel("Space").selectOption("in welcome");
+    await form.getByLabel("Agent").fill("build-agent");
+    await form.getByRole("button", { name: "Add the rule" }).click();
+    await programs.getByText("in space welcome, for agent build-agent").waitFor();
+    await programs.getByText("deny", { exact: true }).waitFor();
+    await fetch(`${s.base}/v1/workspaces/default/spaces/welcome`, { method: "DELETE" });
+    await form.getByRole("button", { name: "Add the rule" }).click();
+    await s.page.getByText("the rule was not written: no space welcome").waitFor();
+    await programs.getByRole("button", { name: "Remove the rule deny in space welcome, for agent build-agent" }).click();
+    await programs.getByText("in space welcome, for agent build-agent").waitFor({ state: "detached" });
+  });
+
+  it("have members with roles", async () => {
+    s = await open(browser);
+    await s.page.goto(`${s.base}/settings/workspaces/default`);
+    await s.page.getByLabel("Who is to have a role").fill("bert");
+    await s.page.getByLabel("Role", { exact: true }).selectOption("viewer");
+    await s.page.getByRole("button", { name: "Give the role" }).click();
+    const role = s.page.getByLabel("Role of bert", { exact: true });
+    await role.selectOption("admin");
+    await expect.poll(async () => ((await (await fetch(`${s.base}/v1/workspaces/default/members`)).json()) as { members: unknown }).members).toContainEqual({ principal: "bert", role: "admin" });
+    s.server.world["failMember"] = { code: "forbidden", detail: "the role was not given: you are an admin of workspace default: an owner can" };
+    await role.selectOption("owner");
+    await s.page.getByText("the role was not given: you are an admin").waitFor();
+    expect(await role.inputValue()).toBe("admin");
+    await s.page.getByRole("button", { name: "Take the role of bert away" }).click();
+    await role.waitFor({ state: "detached" });
+  });
+
+  it("make a space read-only, which is seen there", async () => {
+    s = await open(browser);
+    await s.page.goto(`${s.base}/settings/workspaces/default`);
+    await s.page.getByRole("group", { name: "Mode of welcome" }).getByRole("button", { name: "Read only" }).click();
+    await s.page.locator('[aria-label="Mode of welcome"] [aria-pressed="true"]').getByText("Read only").waitFor();
+    await s.page.getByRole("link", { name: "welcome" }).last().click();
+    await s.page.getByText("read only", { exact: true }).waitFor();
+  });
+
+  it("change what machines may reach from the start", async () => {
+    s = await open(browser);
+    await s.page.goto(`${s.base}/settings/workspaces/default`);
+    const field = s.page.getByLabel("Host to admit from the start in every terminal");
+    await field.fill("https://nonsense");
+    await s.page.keyboard.press("Enter");
+    await s.page.getByText(/it is not a host name: write example.com/).waitFor();
+    await field.fill("artifacts.example.org");
+    await s.page.keyboard.press("Enter");
+    const changes = s.page.getByRole("list", { name: "Changes for terminal" });
+    await changes.getByText("artifacts.example.org").waitFor();
+    await s.page.getByText("7 patterns in effect").click();
+    await s.page.getByRole("button", { name: "Start without codeberg.org" }).click();
+    await changes.getByText("removed").waitFor();
+    await s.page.getByText("6 patterns in effect").waitFor();
+    expect(((await (await fetch(`${s.base}/v1/workspaces/default/egress`)).json()) as { surfaces: unknown[] }).surfaces).toContainEqual(
+      expect.objectContaining({ surface: "terminal", add: ["artifacts.example.org"], remove: ["codeberg.org"] }),
+    );
+    await changes.getByRole("button", { name: "Put codeberg.org back" }).click();
+    await s.page.getByText("7 patterns in effect").waitFor();
+  });
+
+  it.each(["light", "dark"] as const)("are accessible in %s, wide and narrow", async (colorScheme) => {
+    s = await open(browser, { colorScheme, reducedMotion: "reduce" });
+    await s.page.goto(`${s.base}/settings/workspaces/default`);
+    await s.page.getByText("6 patterns in effect").click();
+    await s.page.getByLabel("Role of local", { exact: true }).waitFor();
+    expect(await violations(s.page)).toEqual([]);
+    await s.page.setViewportSize({ width: 1280, height: 1700 });
+    await shot(s.page, `workspace-${colorScheme}`);
+    await s.page.setViewportSize({ width: 390, height: 1700 });
+    expect(await s.page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)).toBe(0);
+    await shot(s.page, `workspace-narrow-${colorScheme}`);
+  });
+});

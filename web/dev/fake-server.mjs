@@ -172,7 +172,7 @@ export async function start({ port = 0, open = true } = {}) {
       if (fail && i === 1) return change(r, { phase: "failed", step: undefined, error: fail });
     }
     if (r.phase !== "provisioning") return;
-    change(r, { phase: "ready", step: undefined, readyAt: now(), boot: "clone", accel: "tcg" });
+    change(r, { phase: "ready", step: undefined, readyAt: now(), boot: "clone", accel: "tcg", residentMB: 143 });
   };
   const close = (r, closeReason) => {
     if (r.phase === "closed") return;
@@ -507,7 +507,9 @@ export async function start({ port = 0, open = true } = {}) {
       rigOf(p.id);
       const after = Number(url.searchParams.get("after") ?? 0);
       const limit = Number(url.searchParams.get("limit") ?? 100);
-      const rest = world.audits.get(p.id).slice(after);
+      const rows = world.audits.get(p.id);
+      if (url.searchParams.get("tail") === "true") return send({ rows: rows.slice(-limit) });
+      const rest = rows.slice(after);
       return send({ rows: rest.slice(0, limit), more: rest.length > limit });
     }
     if ((p = at("GET /v1/rigs/:id/audit/verify"))) {

@@ -7,6 +7,7 @@ import { AccessPage } from "./settings/AccessPage";
 import { EnclosuresPage } from "./settings/EnclosuresPage";
 import { ServerPage } from "./settings/ServerPage";
 import { SettingsLayout } from "./settings/SettingsLayout";
+import { WorkspacePage } from "./settings/WorkspacePage";
 import { SpacePage } from "./space/SpacePage";
 import { isTab, type TabName } from "./space/tabs";
 
@@ -51,8 +52,10 @@ const enclosures = createRoute({ getParentRoute: () => settings, path: "/enclosu
 const server = createRoute({ getParentRoute: () => settings, path: "/server", component: ServerPage });
 const access = createRoute({ getParentRoute: () => settings, path: "/access", component: AccessPage });
 
+const workspace = createRoute({ getParentRoute: () => settings, path: "/workspaces/$workspace", component: WorkspacePage });
+
 export const router = createRouter({
-  routeTree: root.addChildren([home, space, approvals, settings.addChildren([settingsIndex, enclosures, server, access])]),
+  routeTree: root.addChildren([home, space, approvals, settings.addChildren([settingsIndex, enclosures, server, access, workspace])]),
   defaultPreload: false,
 });
 

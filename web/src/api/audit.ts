@@ -7,23 +7,12 @@ import type { AuditLog } from "./types";
 /** How many rows are asked for at once. */
 export const PAGE = 200;
 
-const page = (id: string, after: number, limit: number, signal?: AbortSignal) =>
-  json<AuditLog>(`/v1/rigs/${segment(id)}/audit?after=${after}&limit=${limit}`, signal ? { signal } : {});
+const page = (id: string, query: string, signal?: AbortSignal) => json<AuditLog>(`/v1/rigs/${segment(id)}/audit?${query}`, signal ? { signal } : {});
 
-/** tail is the last page of a log. The API reads a log forwards, so its end is searched: by doubling, then by halving. */
+/** tail is the last page of a log. */
 async function tail(id: string, signal: AbortSignal): Promise<Rows> {
-  const first = await page(id, 0, PAGE, signal);
-  const rows = first.rows ?? [];
-  if (!first.more) return { rows, hole: false, start: true };
-  const beyond = async (n: number) => ((await page(id, n, 1, signal)).rows ?? []).length === 0;
-  let low = rows.at(-1)?.seq ?? 0; // there are rows after this one
-  let step = PAGE;
-  for (; !(await beyond(low + step)); step *= 2) low += step;
-  while (step > PAGE / 2) {
-    step = Math.floor(step / 2);
-    if (!(await beyond(low + step))) low += step;
-  }
-  return { rows: (await page(id, Math.max(0, low - PAGE / 2), PAGE, signal)).rows ?? [], hole: false };
+  const rows = (await page(id, `tail=true&limit=${PAGE}`, signal)).rows ?? [];
+  return { rows, hole: false, ...(rows.length < PAGE && { start: true }) };
 }
 
 /** The audit log of a rig: its last rows, then what events add. Asking again fetches what is newer than what is known. */
@@ -39,7 +28,7 @@ export const auditQuery = (client: QueryClient, id: string) =>
       for (let pages = 0; more; pages++) {
         // So many came meanwhile that what was known is not worth joining.
         if (pages === MAX_ROWS / PAGE) return tail(id, signal);
-        const answer = await page(id, log.rows.at(-1)?.seq ?? last, PAGE, signal);
+        const answer = await page(id, `after=${log.rows.at(-1)?.seq ?? last}&limit=${PAGE}`, signal);
         log = mergeRows(log, answer.rows ?? []);
         more = answer.more === true && (answer.rows ?? []).length > 0;
       }
@@ -53,7 +42,7 @@ export async function loadOlder(client: QueryClient, id: string): Promise<void> 
   const first = client.getQueryData<Rows>(keys.audit(id))?.rows[0]?.seq ?? 1;
   if (first <= 1) return;
   const after = Math.max(0, first - 1 - PAGE);
-  const { rows } = await page(id, after, first - 1 - after);
+  const { rows } = await page(id, `after=${after}&limit=${first - 1 - after}`);
   client.setQueryData<Rows>(keys.audit(id), (log) => {
     const next = mergeRows(log ?? noRows, rows ?? [], "oldest");
     // The oldest rows of a long log are not kept for ever: it then begins later than with 1.

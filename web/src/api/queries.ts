@@ -247,6 +247,7 @@ export const actions = {
   removeRule: (workspace: string, id: string) => request(workspacePath(workspace, `/rules/${segment(id)}`), { method: "DELETE" }),
   setRole: (workspace: string, principal: string, role: Role) =>
     request(workspacePath(workspace, `/members/${segment(principal)}`), { method: "PUT", body: { role } }),
+  removeMember: (workspace: string, principal: string) => request(workspacePath(workspace, `/members/${segment(principal)}`), { method: "DELETE" }),
   setDefaults: async (workspace: string, surfaces: SurfaceEgress[]) =>
     (await json<{ surfaces: SurfaceEgress[] | null }>(workspacePath(workspace, "/egress"), { method: "PUT", body: { surfaces } })).surfaces ?? [],
   freshDoctor: () => json<Doctor>("/v1/doctor?fresh=true"),

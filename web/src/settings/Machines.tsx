@@ -16,12 +16,19 @@ export function Machines() {
   const rigs = useQuery(rigsQuery);
   const now = useNow(1000);
   const [closing, setClosing] = useState<Rig>();
-  const memory = (rigs.data ?? []).filter((r) => r.phase !== "failed").reduce((sum, r) => sum + r.resources.memoryMB, 0);
+  const running = (rigs.data ?? []).filter((r) => r.phase !== "failed");
+  const most = running.reduce((sum, r) => sum + r.resources.memoryMB, 0);
+  const resident = running.reduce((sum, r) => sum + (r.residentMB ?? 0), 0);
   return (
     <section aria-labelledby="run-title" className="block">
       <div className="block-head">
         <h3 id="run-title">Running machines</h3>
-        {memory > 0 && <span className="muted">{megabytes(memory)} at most in use</span>}
+        {most > 0 && (
+          <span className="muted">
+            {resident > 0 ? `${megabytes(resident)} in use, ` : ""}
+            {megabytes(most)} at most
+          </span>
+        )}
       </div>
       {rigs.isPending && <Loading what="Loading machines" />}
       {rigs.error && <ErrorNote error={rigs.error} onRetry={() => void rigs.refetch()} />}
@@ -36,6 +43,7 @@ export function Machines() {
                 <th scope="col">Memory</th>
                 <th scope="col">Closes in</th>
                 <th scope="col">In use by</th>
+                <th scope="col">Control</th>
                 <th scope="col">
                   <span className="sr-only">Actions</span>
                 </th>
@@ -50,9 +58,12 @@ export function Machines() {
                   <td>
                     <Pill tone={phaseTone(r.phase)}>{phaseWord(r.phase)}</Pill>
                   </td>
-                  <td>{megabytes(r.resources.memoryMB)}</td>
+                  <td>
+                    <Memory rig={r} />
+                  </td>
                   <td>{r.phase === "failed" ? <span className="muted">–</span> : countdown((Date.parse(r.expiresAt) - now) / 1000)}</td>
                   <td>{r.inUse?.join(", ") || <span className="muted">nobody</span>}</td>
+                  <td>{r.control ? r.control.holder.name : <span className="muted">nobody</span>}</td>
                   <td className="cell-actions">
                     <Button small onClick={() => setClosing(r)} aria-label={`Close ${r.workspace}/${r.space}/${r.engine ?? r.surface}`}>
                       Close
@@ -66,6 +77,16 @@ export function Machines() {
       )}
       {closing && <CloseDialog rig={closing} onClose={() => setClosing(undefined)} />}
     </section>
+  );
+}
+
+/** Measured where the server has measured it: the machine and its keeper, shared pages counted once. */
+function Memory({ rig }: { rig: Rig }) {
+  return (
+    <span className="place">
+      {rig.residentMB !== undefined && <span>{megabytes(rig.residentMB)}</span>}
+      <span className="muted">{rig.residentMB !== undefined ? `of ${megabytes(rig.resources.memoryMB)}` : `${megabytes(rig.resources.memoryMB)} at most`}</span>
+    </span>
   );
 }
 

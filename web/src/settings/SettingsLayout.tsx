@@ -1,4 +1,6 @@
+import { useQuery } from "@tanstack/react-query";
 import { Link, Outlet } from "@tanstack/react-router";
+import { workspacesQuery } from "../api/queries";
 
 const sections = [
   { to: "/settings/enclosures", label: "Enclosures" },
@@ -7,6 +9,7 @@ const sections = [
 ] as const;
 
 export function SettingsLayout() {
+  const workspaces = useQuery(workspacesQuery);
   return (
     <div className="settings">
       <nav className="settings-nav" aria-label="Settings">
@@ -19,6 +22,20 @@ export function SettingsLayout() {
             </li>
           ))}
         </ul>
+        {workspaces.data && workspaces.data.length > 0 && (
+          <>
+            <p className="settings-group">Workspaces</p>
+            <ul className="plain">
+              {workspaces.data.map((w) => (
+                <li key={w.name}>
+                  <Link to="/settings/workspaces/$workspace" params={{ workspace: w.name }}>
+                    <span className="clip">{w.name}</span>
+                  </Link>
+                </li>
+              ))}
+            </ul>
+          </>
+        )}
       </nav>
       <div className="settings-body">
         <Outlet />

@@ -91,6 +91,9 @@ function WorkspaceItem({ workspace, onDelete }: { workspace: Workspace; onDelete
               setAdding(!adding);
             }}
           />
+          <Link to="/settings/workspaces/$workspace" params={{ workspace: workspace.name }} className="icon-btn icon-btn-small on-hover" aria-label={`Settings of workspace ${workspace.name}`} title={`Settings of workspace ${workspace.name}`}>
+            <Icon name="settings" size={15} />
+          </Link>
           <IconButton
             icon="trash"
             label={`Delete workspace ${workspace.name}`}

@@ -74,7 +74,7 @@ export function DetailsPanel({ rig }: { rig: Rig }) {
             </>
           )}
         </Fact>
-        <Fact name="Memory">{megabytes(rig.resources.memoryMB)}</Fact>
+        <Fact name="Memory">{rig.residentMB !== undefined ? `${megabytes(rig.residentMB)} in use of ${megabytes(rig.resources.memoryMB)}` : megabytes(rig.resources.memoryMB)}</Fact>
         <Fact name="Processors">{rig.resources.vcpus}</Fact>
         <Fact name="Disk">{megabytes(rig.resources.diskMB)} at most, thrown away</Fact>
         {rig.accel && <Fact name="Runs on">{accels[rig.accel] ?? rig.accel}</Fact>}

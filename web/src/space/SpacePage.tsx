@@ -6,7 +6,7 @@ import { Problem } from "../api/http";
 import { phaseTone, phaseWord } from "../shell/phase";
 import { IconButton } from "../ui/Button";
 import { Icon } from "../ui/Icon";
-import { Empty, ErrorNote, Loading } from "../ui/Notes";
+import { Empty, ErrorNote, Loading, Pill } from "../ui/Notes";
 import { Tabs } from "../ui/Tabs";
 import { useTitle } from "../ui/useTitle";
 import { MachineView } from "./MachineView";
@@ -71,6 +71,11 @@ export function SpacePage() {
             /
           </span>
           <span className="clip">{space}</span>
+          {spaces.data?.find((s) => s.name === space)?.mode === "readOnly" && (
+            <span title="Agents look at the machines of this space and change nothing">
+              <Pill tone="warn">read only</Pill>
+            </span>
+          )}
         </h1>
         <Tabs
           id="surface"
