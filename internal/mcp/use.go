@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"rigs/client"
+	"rigs/internal/fence"
+	"rigs/internal/keeperapi"
 	"rigs/internal/rig"
 )
 
@@ -81,7 +84,18 @@ func use(ctx context.Context, c *call, s rig.Surface, raw json.RawMessage) error
 	if e, ok := act.Args.(*rig.ExecArgs); ok {
 		return run(ctx, c, &r, e)
 	}
-	return rig.Errorf(rig.CodeUnavailable, "%s cannot be done yet", v.Name)
+	if f, ok := act.Args.(*rig.ReadFileArgs); ok { // no more than a result shows
+		if f.Limit == 0 {
+			f.Limit = rig.DefaultReadLimit
+		}
+		f.Limit = min(f.Limit, maxGuest)
+	}
+	res, err := c.api.Act(ctx, r.ID, act)
+	if err != nil {
+		return err
+	}
+	c.acted(&r, act, &res)
+	return nil
 }
 
 // word takes a string field.
@@ -147,4 +161,82 @@ func signal(s string) string {
 		return "?"
 	}
 	return s
+}
+
+// acted says what an action gave.
+func (c *call) acted(r *client.Rig, act rig.Action, res *client.ActResult) {
+	switch a := act.Args.(type) {
+	case *rig.ReadFileArgs:
+		if res.File != nil {
+			c.file(r, a, res.File)
+			return
+		}
+	case *rig.WriteFileArgs:
+		if w := res.Written; w != nil {
+			c.say("Wrote %d bytes to %s; the file has %d bytes now.", len(a.Data()), a.Path, w.Size)
+			c.structured = map[string]any{"bytes": len(a.Data()), "size": w.Size}
+			return
+		}
+	case *rig.ListDirArgs:
+		if res.Dir != nil {
+			c.dir(r, a, res.Dir)
+			return
+		}
+	case *rig.ScreenArgs:
+		if s := res.Screen; s != nil {
+			c.say("The terminal has %d columns and %d rows; the cursor is in column %d of row %d, counted from 0.", s.Size.Cols, s.Size.Rows, s.Cursor.Col, s.Cursor.Row)
+			if len(s.Lines) == 0 {
+				c.say("It is empty.")
+			}
+			c.guest("terminal screen of "+r.ID, []byte(strings.Join(s.Lines, "\n")), "")
+			c.structured = map[string]any{"cols": s.Size.Cols, "rows": s.Size.Rows, "cursor": map[string]any{"col": s.Cursor.Col, "row": s.Cursor.Row}}
+			return
+		}
+	}
+	c.say("Done.")
+}
+
+func (c *call) file(r *client.Rig, a *rig.ReadFileArgs, f *keeperapi.FileText) {
+	how := ""
+	if f.Encoding == "base64" {
+		how = " They are no text, and shown in base64."
+	}
+	end := f.Size
+	if f.NextOffset > 0 {
+		end = f.NextOffset
+		how += fmt.Sprintf(" Read on with offset %d.", f.NextOffset)
+	}
+	c.say("Bytes %d to %d of %d.%s", f.Offset, end, f.Size, how)
+	c.structured = map[string]any{"size": f.Size, "offset": f.Offset, "encoding": f.Encoding, "nextOffset": f.NextOffset}
+	if f.Content == "" {
+		return
+	}
+	// A piece is no longer than what was asked for, which is what a result shows.
+	c.text = append(c.text, &mcp.TextContent{Text: fence.Wrap("file "+a.Path+" in "+r.ID, f.Content)})
+}
+
+func (c *call) dir(r *client.Rig, a *rig.ListDirArgs, d *keeperapi.Listing) {
+	path := a.Path
+	if path == "" {
+		path = "the home directory"
+	}
+	c.structured = map[string]any{"entries": len(d.Entries), "more": d.More}
+	if len(d.Entries) == 0 {
+		c.say("%s is empty.", path)
+		return
+	}
+	var b strings.Builder
+	oneLine := strings.NewReplacer("\n", `\n`, "\r", `\r`, "\t", `\t`)
+	for _, e := range d.Entries {
+		fmt.Fprintf(&b, "%-7s %04o %10d %s  %s", e.Type, e.Mode, e.Size, e.MTime.UTC().Format(time.RFC3339), oneLine.Replace(e.Name))
+		if e.Target != "" {
+			b.WriteString(" -> " + oneLine.Replace(e.Target))
+		}
+		b.WriteByte('\n')
+	}
+	c.say("%d entries: type, mode, bytes, changed, name.", len(d.Entries))
+	if d.More {
+		c.say("There are more: a higher limit shows them.")
+	}
+	c.guest("directory "+path+" in "+r.ID, []byte(b.String()), "A program in the rig can list what is left out here.")
 }
