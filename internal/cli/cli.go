@@ -194,7 +194,7 @@ func (a *app) root() *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	group("rigs", a.openCmd(), a.runCmd(), a.lsCmd(), a.execCmd(), a.shellCmd(), a.cpCmd(), a.egressCmd(), a.auditCmd(), a.approvalsCmd(), a.parkCmd(), a.wakeCmd(), a.takeCmd(), a.giveCmd(), a.closeCmd())
+	group("rigs", a.openCmd(), a.runCmd(), a.lsCmd(), a.execCmd(), a.shellCmd(), a.actCmd(), a.cpCmd(), a.egressCmd(), a.auditCmd(), a.approvalsCmd(), a.parkCmd(), a.wakeCmd(), a.takeCmd(), a.giveCmd(), a.closeCmd())
 	group("agents", a.mcpCmd(), a.shedCmd())
 	group("server", a.upCmd(), a.downCmd(), a.serveCmd(), a.doctorCmd(), a.signinCmd(), a.tokenCmd(), a.policyCmd())
 	group("store", a.imageCmd(), a.templateCmd())

@@ -34,7 +34,7 @@ func TestWrongUsageIsStatus2WithAHint(t *testing.T) {
 	for _, line := range []string{
 		"opne", "ls --bogus", "ls extra", "open", "open tent", "open terminal extra", "open terminal --ttl 1.5s", "open terminal --memory x",
 		"exec", "exec abc", "exec abc -x -- true", "exec abc --shell a b", "exec abc -e =x true", "exec --open abc true", "exec --ttl 1h abc true", "exec --fenced -t abc true", "shell abc --allow x.test", "run", "run --timeout -1s true",
-		"shell", "shell abc", "cp a", "cp a b", "cp abc:a def:b", "egress", "egress abc bogus", "egress abc allow", "egress abc ls x", "egress abc ls --follow",
+		"shell", "shell abc", "cp a", "cp a b", "cp abc:a def:b", "egress", "egress abc bogus", "egress abc allow", "egress abc ls x", "egress abc ls --follow", "audit abc bogus", "audit abc ls x", "audit verify x", "audit abc verify --follow", "audit abc -n 0", "act", "act abc",
 		"image bogus", "image build", "template make tent", "token bogus", "token create", "token create x --kind robot", "close", "close abc --all",
 		"help bogus", "completion bogus",
 	} {
@@ -47,7 +47,7 @@ func TestWrongUsageIsStatus2WithAHint(t *testing.T) {
 
 func TestWithoutAServerEveryCommandSaysSo(t *testing.T) {
 	for _, line := range []string{
-		"ls", "open terminal", "run true", "exec abc true", "exec --open s/terminal true", "cp abc:x .", "cp . abc:x", "egress abc", "egress abc allow x.test", "egress abc log -f",
+		"ls", "open terminal", "run true", "exec abc true", "exec --open s/terminal true", "cp abc:x .", "cp . abc:x", "egress abc", "egress abc allow x.test", "egress abc log -f", "audit", "audit abc", "audit abc verify", "audit abc export", "audit abc -f", "act abc screen",
 		"close abc", "close --all", "park abc", "wake abc", "image ls", "image build x", "image rm x", "template ls", "template make terminal", "template rm x",
 		"token ls", "token create x", "token rm x",
 	} {

@@ -385,6 +385,7 @@ func (l *Log) writeBatch(batch []*entry) error {
 	if err != nil {
 		return rig.Errorf(cmp.Or(codeOf(err), rig.CodeUnavailable), "the audit log cannot be written: %w", err)
 	}
+	l.failing.Store(nil) // before whoever hears of a row acts
 	for _, e := range batch {
 		l.publish(e)
 	}

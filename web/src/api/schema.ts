@@ -241,6 +241,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/rigs/{rig}/act": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Do one action on a rig: a verb of its surface, with what that takes */
+        post: operations["act"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/rigs/{rig}/audit": {
         parameters: {
             query?: never;
@@ -816,6 +833,17 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        ActResult: {
+            /** @description Of list_dir */
+            dir?: components["schemas"]["Listing"];
+            exec?: components["schemas"]["ExecResult"];
+            /** @description Of read_file */
+            file?: components["schemas"]["FileText"];
+            screen?: components["schemas"]["Screen"];
+            verb: string;
+            /** @description Of write_file */
+            written?: components["schemas"]["FileInfo"];
+        };
         Approval: {
             /** Format: date-time */
             answeredAt?: string;
@@ -958,6 +986,13 @@ export interface components {
             name: string;
             token: string;
         };
+        Cursor: {
+            /** Format: int64 */
+            col: number;
+            hidden?: boolean;
+            /** Format: int64 */
+            row: number;
+        };
         Doctor: {
             checks: components["schemas"]["Check"][] | null;
             host: components["schemas"]["Host"];
@@ -1044,6 +1079,22 @@ export interface components {
             entries: components["schemas"]["EgressEntry"][] | null;
             patterns: string[] | null;
         };
+        Entry: {
+            /** Format: int32 */
+            mode: number;
+            /** Format: date-time */
+            mtime: string;
+            /** @description Bytes that are not UTF-8 are shown as \xNN */
+            name: string;
+            /** @description The name as it is, when it is not UTF-8 */
+            raw?: string;
+            /** Format: int64 */
+            size: number;
+            /** @description Of a symlink */
+            target?: string;
+            /** @enum {string} */
+            type: "file" | "dir" | "symlink" | "other";
+        };
         Event: {
             approval?: components["schemas"]["Approval"];
             audit?: components["schemas"]["AuditRow"];
@@ -1054,6 +1105,23 @@ export interface components {
             rules?: string[] | null;
             /** @enum {string} */
             type: "rig" | "egress" | "rules" | "approval" | "audit";
+        };
+        ExecArgs: {
+            /** @description Program and arguments, without a shell */
+            argv?: string[] | null;
+            /** @description Directory; default: the user's home */
+            cwd?: string;
+            /** @description NAME=value, added to the login environment */
+            env?: string[] | null;
+            /** @description A line for /bin/sh */
+            shell?: string;
+            /** @description Standard input; default: none */
+            stdin?: string;
+            /**
+             * Format: double
+             * @description Seconds after which it is killed; default: 120
+             */
+            timeout?: number;
         };
         ExecCollect: {
             argv?: string[] | null;
@@ -1105,6 +1173,27 @@ export interface components {
             target?: string;
             type: string;
         };
+        FileText: {
+            content: string;
+            /**
+             * @description Of content: base64 when the bytes are not UTF-8 text
+             * @enum {string}
+             */
+            encoding: "text" | "base64";
+            /**
+             * Format: int64
+             * @description Where what follows begins; absent at the end
+             */
+            nextOffset?: number;
+            /** Format: int64 */
+            offset: number;
+            path: string;
+            /**
+             * Format: int64
+             * @description Of the whole file
+             */
+            size: number;
+        };
         Host: {
             arch: string;
             /** Format: int64 */
@@ -1131,6 +1220,21 @@ export interface components {
         };
         Images: {
             images: components["schemas"]["Image"][] | null;
+        };
+        ListDirArgs: {
+            /**
+             * Format: int64
+             * @description Most entries; default: 500
+             */
+            limit?: number;
+            /** @description Absolute, or relative to the user's home; default: that */
+            path?: string;
+        };
+        Listing: {
+            entries: components["schemas"]["Entry"][] | null;
+            /** @description Entries were left out */
+            more?: boolean;
+            path: string;
         };
         MakeTemplate: {
             /** @enum {string} */
@@ -1206,6 +1310,20 @@ export interface components {
             status?: number;
             title?: string;
             type?: string;
+        };
+        ReadFileArgs: {
+            /**
+             * Format: int64
+             * @description Most bytes; default: 65536
+             */
+            limit?: number;
+            /**
+             * Format: int64
+             * @description First byte; default: 0
+             */
+            offset?: number;
+            /** @description Absolute, or relative to the user's home */
+            path: string;
         };
         Resources: {
             /**
@@ -1302,6 +1420,16 @@ export interface components {
         };
         Rules: {
             rules: components["schemas"]["Rule"][] | null;
+        };
+        Screen: {
+            cursor: components["schemas"]["Cursor"];
+            lines: string[] | null;
+            session: string;
+            size: components["schemas"]["Size"];
+        };
+        ScreenArgs: {
+            /** @description Terminal session; default: main, which is the page's */
+            session?: string;
         };
         Server: {
             dataDir: string;
@@ -1479,6 +1607,21 @@ export interface components {
         };
         Workspaces: {
             workspaces: components["schemas"]["Workspace"][] | null;
+        };
+        WriteFileArgs: {
+            /** @description Add to the end instead of replacing the file */
+            append?: boolean;
+            /** @description At most 1 MB */
+            content: string;
+            /**
+             * @description Of content; default: text
+             * @enum {string}
+             */
+            encoding?: "text" | "base64";
+            /** @description Permissions in octal, such as 755; default: those of the file that is replaced, or 644 */
+            mode?: string;
+            /** @description Absolute, or relative to the user's home */
+            path: string;
         };
     };
     responses: never;
@@ -2033,6 +2176,59 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Rig"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    act: {
+        parameters: {
+            query?: {
+                /** @description Workspace of SPACE/SURFACE; default 'default' */
+                workspace?: string;
+            };
+            header?: never;
+            path: {
+                rig: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": ({
+                    /** @enum {string} */
+                    verb: "exec";
+                } & components["schemas"]["ExecArgs"]) | ({
+                    /** @enum {string} */
+                    verb: "read_file";
+                } & components["schemas"]["ReadFileArgs"]) | ({
+                    /** @enum {string} */
+                    verb: "write_file";
+                } & components["schemas"]["WriteFileArgs"]) | ({
+                    /** @enum {string} */
+                    verb: "list_dir";
+                } & components["schemas"]["ListDirArgs"]) | ({
+                    /** @enum {string} */
+                    verb: "screen";
+                } & components["schemas"]["ScreenArgs"]);
+            };
+        };
+        responses: {
+            /** @description What it gave, in the field of the verb */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ActResult"];
                 };
             };
             /** @description Error */
