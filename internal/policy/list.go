@@ -71,7 +71,9 @@ type Match struct {
 	Private  bool // one of those admits answers in private ranges too
 }
 
-// Match looks up a canonical host.
+// Match looks up a canonical host. Anything else matches nothing: below a star
+// there would be room for text ("evil.example/x.example.com") in which a proxy or a
+// resolver sees another host than the one that is admitted.
 func (l List) Match(host string, port int) Match {
 	var m Match
 	for _, p := range l {
@@ -83,6 +85,12 @@ func (l List) Match(host string, port int) Match {
 			m.Admitted = true
 			m.Private = m.Private || p.private
 		}
+	}
+	if !m.Named {
+		return m
+	}
+	if name, err := Canonical(host); err != nil || name != host {
+		return Match{}
 	}
 	return m
 }

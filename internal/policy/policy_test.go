@@ -156,6 +156,18 @@ func TestMatch(t *testing.T) {
 		{"a.*.example.com", "a..example.com", 443, Match{}},
 		{"x.test private", "x.test", 443, Match{Named: true, Admitted: true, Private: true}},
 		{"x.test:22 private", "x.test", 443, Match{Named: true}},
+		// What is no host name is below no domain: whoever reads it next, a proxy for
+		// one, may see another host in it.
+		{"*.example.com:22", "evil.test/x.example.com", 22, Match{}},
+		{"*.example.com:22", "evil.test:22+x.example.com", 22, Match{}},
+		{"*.example.com:22", "a=.example.com", 22, Match{}},
+		{"*.example.com:22", "A.example.com", 22, Match{}},
+		{"*.example.com:22", "a..example.com", 22, Match{}},
+		{"*.example.com:22", "-.example.com", 22, Match{}},
+		{"*.example.com:22", strings.Repeat("a", 64) + ".example.com", 22, Match{}},
+		{"*.example.com:22", "xn--evil-.example.com", 22, Match{}},          // that is no Punycode
+		{"*.example.com:22", "xn--eviltest-m129b.example.com", 22, Match{}}, // "evil／test": a slash, once it is mapped
+		{"*.example.com:22", "xn--bcher-kva.example.com", 22, Match{Named: true, Admitted: true}},
 	} {
 		l, err := ParseList([]string{tc.pattern})
 		if err != nil {
@@ -276,6 +288,9 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("Parse(%q) has no domain", s)
 		}
 		name, err := Canonical(host)
+		if (List{p}).Match(host, 443).Named && (err != nil || name != host) {
+			t.Fatalf("%q names %q, which is not canonical", p, host)
+		}
 		if err != nil || !p.Names(name) {
 			return
 		}

@@ -139,7 +139,7 @@ func TestProxy(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		t.Run(map[bool]string{false: "http", true: "https"}[secure], func(t *testing.T) {
 			p := newHTTPProxy(t, secure)
-			guest := proxied(t, p, Config{Patterns: []string{"tls.test", "plain.test", "ssh.test:22", "direct.test:7", "localhost:7"}})
+			guest := proxied(t, p, Config{Patterns: []string{"tls.test", "plain.test", "ssh.test:22", "direct.test:7", "localhost:7", "*.wide.test:22"}})
 			where := newWorld() // as the proxy sees it
 			web := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "secure ", r.Host) }))
 			t.Cleanup(web.Close)
@@ -221,6 +221,9 @@ func TestProxy(t *testing.T) {
 			guest.mustRefuseName("localhost", 7)
 			guest.log.reason(t, ReasonForbiddenRange, "localhost")
 			guest.mustRefuseName("evil.test", 443) // and the proxy hears nothing of it
+			// Nor of what it could read as another host's name with a path behind it.
+			guest.mustRefuseName("evil.test/x.wide.test", 22)
+			guest.log.reason(t, ReasonNotAdmitted, "evil.test/x.wide.test")
 			if got := p.seen(); !slices.Equal(got, want) {
 				t.Errorf("the proxy saw %q, want %q", got, want)
 			}
