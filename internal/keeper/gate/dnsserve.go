@@ -47,7 +47,7 @@ func (s *session) serveDNS(ctx context.Context) error {
 // answerPackets answers one after the other: an answer takes microseconds, and
 // what comes faster waits in the socket's buffer or is lost there.
 func (s *session) answerPackets(conn *gonet.UDPConn) {
-	message := make([]byte, 64<<10)
+	message := make([]byte, maxLookup)
 	for {
 		n, from, err := conn.ReadFrom(message)
 		if err != nil {
@@ -85,7 +85,7 @@ func (s *session) answerStreams(ctx context.Context, l *gonet.TCPListener) {
 // answerStream serves one connection: RFC 1035 §4.2.2, a length of two bytes
 // before each message.
 func (s *session) answerStream(conn net.Conn) {
-	message := make([]byte, 2<<10) // more than a question takes
+	message := make([]byte, maxLookup)
 	for {
 		if conn.SetDeadline(time.Now().Add(dnsStreamIdle)) != nil {
 			return

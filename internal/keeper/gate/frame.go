@@ -24,7 +24,7 @@ var (
 
 // Kinds of dropped frames, as Gate.Dropped counts them.
 const (
-	dropMalformed = "malformed" // shorter than it says, or not what it says
+	dropMalformed = "malformed" // not of the length that it says, or not what it says
 	dropOversize  = "oversize"  // longer than the MTU
 	dropEthertype = "ethertype" // neither ARP nor IP
 	dropARP       = "arp"       // ARP that is not Ethernet and IPv4, or about the guest's own address
@@ -32,7 +32,7 @@ const (
 	dropFragment  = "fragment"  // IPv4 fragments: Linux sends TCP and lookups whole
 	dropOptions   = "options"   // IPv4 options: nothing sends them but probes
 	dropMulticast = "multicast" // to a multicast, broadcast or link-local address: chatter that reaches nobody
-	dropTCP       = "tcp"       // to an address that no connection can have
+	dropTCP       = "tcp"       // to an address that no connection can have, or with tiny segments
 	dropUDP       = "udp"       // QUIC, NTP, DNS to anybody but the gateway …
 	dropICMP      = "icmp"      // IPv4 ICMP
 	dropIPv6      = "ipv6"      // everything over IPv6
@@ -60,6 +60,23 @@ type sifted struct {
 	reply []byte // a frame that tells the guest at once, so that nothing hangs; may be nil
 }
 
+const (
+	// minFrame is up to where Ethernet pads. Padding beyond it would cost memory that
+	// nothing counts: the stack keeps a frame whole for as long as it keeps one byte of it.
+	minFrame = 60
+
+	// What a lookup over UDP can be: a header of 12 bytes at the least, and less than
+	// maxLookup. The stack counts the bytes of those that wait, not what keeping one
+	// takes.
+	minLookup = 12
+	maxLookup = 2 << 10
+
+	// minSegment is the smallest size of segments that a guest may ask for, that of the
+	// smallest MTU which IPv4 hosts have to take (RFC 9293 §3.7.1). A smaller one would cost many times the
+	// data in the queue of what was sent.
+	minSegment = header.TCPDefaultMSS
+)
+
 // sift decides about one Ethernet frame of the guest. It is pure and the only
 // way into the network stack, which therefore sees nothing but well-formed ARP,
 // IPv4 TCP and UDP to the gateway's port 53, from the guest's own address.
@@ -80,7 +97,7 @@ func sift(f []byte) sifted {
 
 func siftARP(body []byte) sifted {
 	h := header.ARP(body)
-	if len(body) < header.ARPSize || !h.IsValid() || (h.Op() != header.ARPRequest && h.Op() != header.ARPReply) {
+	if len(body) < header.ARPSize || len(body) > minFrame-header.EthernetMinimumSize || !h.IsValid() || (h.Op() != header.ARPRequest && h.Op() != header.ARPReply) {
 		return sifted{drop: dropARP}
 	}
 	sender, _ := netip.AddrFromSlice(h.ProtocolAddressSender())
@@ -96,7 +113,7 @@ func siftARP(body []byte) sifted {
 
 func siftIPv4(f, body []byte) sifted {
 	h := header.IPv4(body)
-	if !h.IsValid(len(body)) {
+	if !h.IsValid(len(body)) || len(f) > minFrame && len(body) > int(h.TotalLength()) {
 		return sifted{drop: dropMalformed}
 	}
 	s := sifted{address: netip.AddrFrom4(h.DestinationAddress().As4())}
@@ -123,20 +140,34 @@ func siftIPv4(f, body []byte) sifted {
 			s.drop = dropMalformed
 			return s
 		}
-		s.protocol, s.port = protoTCP, int(header.TCP(payload).DestinationPort())
+		segment := header.TCP(payload)
+		if o := int(segment.DataOffset()); o < header.TCPMinimumSize || o > len(payload) {
+			s.drop = dropMalformed
+			return s
+		}
+		s.protocol, s.port = protoTCP, int(segment.DestinationPort())
 		if s.address == guestAddr || s.address.IsLoopback() || contains(never4, s.address) {
 			s.drop, s.attempt = dropTCP, true
 			s.reply = unreachable4(f, body, header.ICMPv4AdminProhibited)
 			return s
 		}
+		if segment.Flags().Contains(header.TCPFlagSyn) && header.ParseSynOptions(segment.Options(), false).MSS < minSegment {
+			s.drop, s.attempt, s.protocol = dropTCP, true, protoOther
+			s.reply = unreachable4(f, body, header.ICMPv4AdminProhibited)
+			return s
+		}
 		s.pass = true
 	case header.UDPProtocolNumber:
-		if len(payload) < header.UDPMinimumSize {
+		if len(payload) < header.UDPMinimumSize || int(header.UDP(payload).Length()) != len(payload) {
 			s.drop = dropMalformed
 			return s
 		}
 		s.protocol, s.port = protoUDP, int(header.UDP(payload).DestinationPort())
 		if s.address == gatewayAddr && s.port == dnsPort {
+			if n := len(payload) - header.UDPMinimumSize; n < minLookup || n > maxLookup {
+				s.drop = dropMalformed
+				return s
+			}
 			s.pass = true
 			return s
 		}

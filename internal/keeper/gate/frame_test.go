@@ -1,7 +1,10 @@
 package gate
 
 import (
+	"encoding/binary"
 	"net/netip"
+	"slices"
+	"strings"
 	"testing"
 
 	"gvisor.dev/gvisor/pkg/tcpip"
@@ -16,6 +19,22 @@ func TestSift(t *testing.T) {
 	first := func(f *header.IPv4Fields) { f.Flags = header.IPv4FlagMoreFragments }
 	later := func(f *header.IPv4Fields) { f.FragmentOffset = 8 }
 	syn := tcpSYN("8.8.8.8", 443)
+	question := strings.Repeat("q", minLookup)
+	tcp := func(offset int, options []byte) []byte {
+		h := make(header.TCP, header.TCPMinimumSize+len(options))
+		h.Encode(&header.TCPFields{SrcPort: 40000, DstPort: 443, DataOffset: uint8(offset), Flags: header.TCPFlagSyn})
+		copy(h[header.TCPMinimumSize:], options)
+		return ipv4Frame("8.8.8.8", header.TCPProtocolNumber, h)
+	}
+	segments := func(n uint16) []byte {
+		return tcp(24, binary.BigEndian.AppendUint16([]byte{header.TCPOptionMSS, 4}, n))
+	}
+	padded := func(frame []byte, n int) []byte { return append(slices.Clone(frame), make([]byte, n-len(frame))...) }
+	lies := func(frame []byte, length uint16) []byte {
+		f := slices.Clone(frame)
+		binary.BigEndian.PutUint16(f[header.EthernetMinimumSize+header.IPv4MinimumSize+4:], length)
+		return f
+	}
 	for _, tc := range []struct {
 		name    string
 		frame   []byte
@@ -26,7 +45,10 @@ func TestSift(t *testing.T) {
 	}{
 		{name: "TCP", frame: syn, pass: true},
 		{name: "TCP to a private address", frame: tcpSYN("192.168.1.1", 80), pass: true},
-		{name: "lookup", frame: udpFrame("10.0.0.1", 53, "q"), pass: true},
+		{name: "lookup", frame: udpFrame("10.0.0.1", 53, question), pass: true},
+		{name: "padded to Ethernet's least", frame: padded(syn, 60), pass: true},
+		{name: "padded ARP", frame: padded(arpFrame(header.ARPRequest, "10.0.0.2", "10.0.0.1"), 60), pass: true},
+		{name: "the smallest segments", frame: segments(536), pass: true},
 		{name: "ARP for the gateway", frame: arpFrame(header.ARPRequest, "10.0.0.2", "10.0.0.1"), pass: true},
 		{name: "ARP for a neighbour", frame: arpFrame(header.ARPRequest, "10.0.0.2", "10.0.0.9"), pass: true},
 		{name: "ARP answer", frame: arpFrame(header.ARPReply, "10.0.0.2", "10.0.0.1"), pass: true},
@@ -45,6 +67,15 @@ func TestSift(t *testing.T) {
 		{name: "half a UDP header", frame: ipv4Frame("10.0.0.1", header.UDPProtocolNumber, make([]byte, 7)), drop: dropMalformed},
 		{name: "cut IPv4 packet", frame: syn[:len(syn)-1], drop: dropMalformed},
 		{name: "half an IPv6 header", frame: ethernetFrame(header.IPv6ProtocolNumber, make([]byte, 39)), drop: dropMalformed},
+		{name: "more padding than that", frame: padded(syn, 61), drop: dropMalformed},
+		{name: "ARP with more padding than that", frame: padded(arpFrame(header.ARPRequest, "10.0.0.2", "10.0.0.1"), 61), drop: dropARP},
+		{name: "a long TCP header that is not there", frame: tcp(24, nil), drop: dropMalformed},
+		{name: "a TCP header that is too short", frame: tcp(16, nil), drop: dropMalformed},
+		{name: "UDP that is longer than it says", frame: lies(udpFrame("10.0.0.1", 53, question), 19), drop: dropMalformed},
+		{name: "UDP that is shorter than it says", frame: lies(udpFrame("10.0.0.1", 53, question), 21), drop: dropMalformed},
+		{name: "less than a lookup", frame: udpFrame("10.0.0.1", 53, question[1:]), drop: dropMalformed},
+		{name: "no byte of a lookup", frame: udpFrame("10.0.0.1", 53, ""), drop: dropMalformed},
+		{name: "more than a lookup", frame: udpFrame("10.0.0.1", 53, strings.Repeat("q", maxLookup+1)), drop: dropMalformed},
 		{name: "VLAN", frame: ethernetFrame(0x8100, make([]byte, 60)), drop: dropEthertype},
 		{name: "LLDP", frame: ethernetFrame(0x88cc, make([]byte, 60)), drop: dropEthertype},
 
@@ -59,6 +90,7 @@ func TestSift(t *testing.T) {
 		{name: "TCP to itself", frame: tcpSYN("10.0.0.2", 80), drop: dropTCP, attempt: true, reply: true},
 		{name: "TCP to loopback", frame: tcpSYN("127.0.0.1", 80), drop: dropTCP, attempt: true, reply: true},
 		{name: "TCP to nothing", frame: tcpSYN("0.0.0.0", 80), drop: dropTCP, attempt: true, reply: true},
+		{name: "tiny segments", frame: segments(535), drop: dropTCP, attempt: true, reply: true},
 		{name: "QUIC", frame: udpFrame("198.18.0.1", 443, "x"), drop: dropUDP, attempt: true, reply: true},
 		{name: "DNS elsewhere", frame: udpFrame("8.8.8.8", 53, "x"), drop: dropUDP, attempt: true, reply: true},
 		{name: "gateway, other port", frame: udpFrame("10.0.0.1", 123, "x"), drop: dropUDP, attempt: true, reply: true},
@@ -137,7 +169,7 @@ func TestRepliesAreWellFormed(t *testing.T) {
 
 func FuzzSift(f *testing.F) {
 	for _, frame := range [][]byte{
-		tcpSYN("8.8.8.8", 443), udpFrame("10.0.0.1", 53, "q"), udpFrame("8.8.8.8", 443, "x"), pingFrame("8.8.8.8"),
+		tcpSYN("8.8.8.8", 443), udpFrame("10.0.0.1", 53, "a long question"), udpFrame("8.8.8.8", 443, "x"), pingFrame("8.8.8.8"),
 		arpFrame(header.ARPRequest, "10.0.0.2", "10.0.0.1"), solicitFrame("fd00::2", "2606:4700::1"),
 		ipv6Frame("fd00::2", "2606:4700::1", header.TCPProtocolNumber, make([]byte, 20)), {}, make([]byte, 14),
 	} {
@@ -164,8 +196,14 @@ func FuzzSift(f *testing.F) {
 				t.Fatalf("passed % x", frame)
 			}
 			to := netip.AddrFrom4(ip.DestinationAddress().As4())
+			if len(frame) > minFrame && len(body) != int(ip.TotalLength()) {
+				t.Fatalf("passed with padding: % x", frame)
+			}
 			switch ip.TransportProtocol() {
 			case header.TCPProtocolNumber:
+				if o := int(header.TCP(ip.Payload()).DataOffset()); o < header.TCPMinimumSize || o > len(ip.Payload()) {
+					t.Fatalf("passed a TCP header of %d bytes of %d", o, len(ip.Payload()))
+				}
 			case header.UDPProtocolNumber:
 				if to != gatewayAddr || header.UDP(ip.Payload()).DestinationPort() != dnsPort {
 					t.Fatalf("passed UDP to %s", to)

@@ -103,10 +103,7 @@ func TestFloodsAreBounded(t *testing.T) {
 		return b
 	}
 	const each = 1500
-	send := func(frame []byte) {
-		n := len(frame)
-		p.conn.Write(append([]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}, frame...))
-	}
+	send := p.write
 	p.pause() // raw writes must not be mixed with its frames
 	for i := range each {
 		to := fmt.Sprintf("%d.%d.%d.%d", 1+random.IntN(220), random.IntN(256), random.IntN(256), random.IntN(256))

@@ -3,8 +3,8 @@ package gate
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
-
 	"io"
 	"net"
 	"net/netip"
@@ -488,6 +488,14 @@ func (p *peer) inject(frame []byte) {
 		p.t.Fatal(err)
 	}
 	pkt.DecRef()
+}
+
+// write puts a frame on the wire past the guest's stack, which must be paused.
+func (p *peer) write(frame []byte) {
+	p.t.Helper()
+	if _, err := p.conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(frame))), frame...)); err != nil {
+		p.t.Fatal(err)
+	}
 }
 
 func mustAddr(t testing.TB, s string) netip.Addr {

@@ -1,0 +1,101 @@
+package gate
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"gvisor.dev/gvisor/pkg/tcpip/header"
+)
+
+// rawTCP is a guest's connection that is made of frames, one at a time, so that
+// it can do what no stack does.
+type rawTCP struct {
+	*peer
+	to       netip.Addr
+	port     uint16
+	from     uint16
+	seq, ack uint32
+}
+
+// rawTCP looks host up and makes ready to speak to it. From then on nothing that the
+// gate sends reaches the peer's own stack, which would answer as well.
+func (p *peer) rawTCP(host string, port uint16) *rawTCP {
+	p.t.Helper()
+	r := &rawTCP{peer: p, to: p.lookup(host), port: port, from: uint16(30000 + time.Now().UnixNano()%20000), seq: 1000}
+	p.drop.Store(true)
+	return r
+}
+
+// segment is a frame with one segment. Its sequence number is at bytes after what
+// was acknowledged.
+func (r *rawTCP) segment(at uint32, flags header.TCPFlags, options, payload []byte) []byte {
+	size := header.TCPMinimumSize + len(options)
+	h := make(header.TCP, size+len(payload))
+	h.Encode(&header.TCPFields{
+		SrcPort: r.from, DstPort: r.port, SeqNum: r.seq + at, AckNum: r.ack, DataOffset: uint8(size), Flags: flags, WindowSize: 65535,
+	})
+	copy(h[header.TCPMinimumSize:], options)
+	copy(h[size:], payload)
+	return ipv4Frame(r.to.String(), header.TCPProtocolNumber, h)
+}
+
+func (r *rawTCP) send(at uint32, flags header.TCPFlags, payload string) {
+	r.t.Helper()
+	r.inject(r.segment(at, flags, nil, []byte(payload)))
+}
+
+// answer returns the next segment to this connection.
+func (r *rawTCP) answer() header.TCP {
+	r.t.Helper()
+	for late := time.After(deadline); ; {
+		select {
+		case frame := <-r.raw:
+			if len(frame) < header.EthernetMinimumSize+header.IPv4MinimumSize+header.TCPMinimumSize ||
+				header.Ethernet(frame).Type() != header.IPv4ProtocolNumber {
+				continue
+			}
+			ip := header.IPv4(frame[header.EthernetMinimumSize:])
+			if h := header.TCP(ip.Payload()); ip.TransportProtocol() == header.TCPProtocolNumber && h.DestinationPort() == r.from {
+				return slices.Clone(h)
+			}
+		case <-late:
+			r.t.Fatal("the gate does not answer")
+		}
+	}
+}
+
+// open makes the handshake, with data in the SYN if there is some.
+func (r *rawTCP) open(options []byte, data string) {
+	r.t.Helper()
+	r.inject(r.segment(0, header.TCPFlagSyn, options, []byte(data)))
+	a := r.answer()
+	if a.Flags() != header.TCPFlagSyn|header.TCPFlagAck {
+		r.t.Fatalf("a SYN is answered with %s", a.Flags())
+	}
+	r.seq, r.ack = a.AckNumber(), a.SequenceNumber()+1
+	r.send(0, header.TCPFlagAck, "")
+}
+
+// Padding is kept with the data that it follows, and no count of a connection's
+// memory knows of it.
+func TestPaddingIsNotKept(t *testing.T) {
+	p := newPeer(t, "good.test:7")
+	p.world.name("good.test", "1.2.3.4")
+	p.world.serve(t, "1.2.3.4:7", echo)
+	c := p.rawTCP("good.test", 7)
+	c.open(nil, "")
+	p.log.reason(t, ReasonAdmitted, "good.test")
+	before := heap()
+	const each = 2000
+	p.pause()                     // raw writes must not be mixed with its frames
+	for i := range uint32(each) { // each leaves a gap before it, so it has to wait
+		p.write(append(c.segment(1+2*i, header.TCPFlagAck, nil, []byte("x")), make([]byte, 65000)...))
+	}
+	p.resume()
+	waitFor(t, "all to be taken", func() bool { return p.gate.Dropped()[dropMalformed] == each })
+	if after := heap(); after > before+8<<20 {
+		t.Errorf("the heap grew from %d to %d KB", before>>10, after>>10)
+	}
+}
