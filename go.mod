@@ -91,4 +91,7 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 )
 
-ignore ./web/node_modules
+ignore (
+	./test/mcp/node_modules
+	./web/node_modules
+)

@@ -15,7 +15,6 @@ import (
 
 	"rigs/client"
 	"rigs/internal/mcp"
-	"rigs/internal/paths"
 	"rigs/internal/rig"
 )
 
@@ -451,19 +450,22 @@ func TestToolsDescribeThemselves(t *testing.T) {
 	}
 }
 
-// The real program, over its standard input and output.
-func TestMCPOverStdio(t *testing.T) {
+// buildRigs makes the real program.
+func buildRigs(t *testing.T) string {
+	t.Helper()
 	bin := filepath.Join(t.TempDir(), "rigs")
 	if out, err := exec.Command("go", "build", "-o", bin, "rigs/cmd/rigs").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	return bin
+}
+
+// The real program, over its standard input and output.
+func TestMCPOverStdio(t *testing.T) {
+	bin := buildRigs(t)
 	s := start(t, home(t), nil)
-	l, err := paths.New(s.home)
-	if err != nil {
-		t.Fatal(err)
-	}
 	cmd := exec.Command(bin, "mcp", "--agent", "stdio agent")
-	cmd.Env = append(cmd.Environ(), "RIGS_SERVER="+l.ServerSocket())
+	cmd.Env = append(cmd.Environ(), "RIGS_SERVER="+layout(t, s.home).ServerSocket())
 	a := connect(t, &sdk.CommandTransport{Command: cmd}, nil)
 	id := a.open("stdio")
 	if text, _ := a.ok("terminal_use", m{"rig": id, "action": "exec", "shell": "echo hi"}); !strings.Contains(text, "\necho hi\n<<<END-") {
