@@ -187,10 +187,7 @@ func (a *app) followAudit(ctx context.Context, c *client.Client, ref string, lin
 	last := int64(0)
 	t := time.NewTicker(followEvery)
 	defer t.Stop()
-	for {
-		if err != nil {
-			break
-		}
+	for err == nil {
 		for i := range l.Rows {
 			if last = l.Rows[i].Seq; asJSON {
 				err = json.NewEncoder(a.out).Encode(&l.Rows[i])

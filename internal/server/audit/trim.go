@@ -137,9 +137,10 @@ func skip(ctx context.Context, q *db.Queries, h *head, up int64, before time.Tim
 		return 0, err
 	}
 	for i := range rows {
-		r, spelled := fromRow(&rows[i])
+		r, changed := fromRow(&rows[i])
 		sum := rowHash(h.anchor, &r)
-		if spelled != nil || r.Seq != h.first || sum.String() != r.Hash || r.Seq > up && !r.Time.Before(before) {
+		goes := changed == nil && r.Seq == h.first && sum.String() == r.Hash && (r.Seq <= up || r.Time.Before(before))
+		if !goes {
 			return i, nil
 		}
 		h.first, h.anchor = h.first+1, sum
