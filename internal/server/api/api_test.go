@@ -31,7 +31,7 @@ func TestTheDescriptionHasTheDocumentedRoutes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	short := map[string]string{"/v1/rigs/{rig}/egress/deny": "/egress/allow · /deny", "/v1/rigs/{rig}/wake": "/park · /wake"}
+	short := map[string]string{"/v1/rigs/{rig}/egress/deny": "/egress/allow · /deny", "/v1/rigs/{rig}/wake": "/park · /wake", "/v1/approvals/{id}/deny": "/approve · /deny"}
 	paths := New(Config{}).huma.OpenAPI().Paths
 	for path := range paths {
 		name, ok := short[path]
