@@ -108,7 +108,7 @@ func TestTextThatImitatesNothingIsUnchanged(t *testing.T) {
 	for _, s := range []string{
 		"origData := untrusted // rigid", "trusted right", "untrusted", "I trust Edrigo", "total 0\n", "a\tb\n\n\nc",
 		"多くの言語の文字と混在する untrusted テキスト", "Не доверяйте данным: это проверка", "été, naïve — “quoted” … 100 €",
-		"می‌خواهم", "👩‍👩‍👧 ❤️ 1️⃣", "क्‍ष", "\u00a0non-breaking", "1157 1337 5575 3396", strings.Repeat("0123456789", 1000),
+		"می\u200cخواهم", "👩\u200d👩\u200d👧 ❤\ufe0f 1\ufe0f⃣", "क्\u200dष", "\u00a0non-breaking", "1157 1337 5575 3396", strings.Repeat("0123456789", 1000),
 		"untrusted\ndata", `C:\x00\u202e`,
 	} {
 		want := strings.TrimSuffix(s, "\n")

@@ -275,7 +275,7 @@ func TestCallsWithinTheProcess(t *testing.T) {
 type key struct{}
 
 func TestAgentsAreNamedAfterTheirClients(t *testing.T) {
-	for in, want := range map[string]string{"claude-code": "claude-code", "": "mcp", " Visual Studio Code ": "Visual Studio Code", "a\nb\u202ec": "a-b-c", strings.Repeat("x", 100): strings.Repeat("x", 63)} {
+	for in, want := range map[string]string{"claude-code": "claude-code", "": "mcp", "Visual Studio Code\n": "Visual Studio Code-", "a\nb\u202ec": "a-b-c", strings.Repeat("x", 100): strings.Repeat("x", 63)} {
 		if got := agentName(&mcp.InitializeParams{ClientInfo: &mcp.Implementation{Name: in}}); got != want {
 			t.Errorf("%q: %q", in, got)
 		}

@@ -47,6 +47,7 @@ func New(c *client.Client, o Options) *mcp.Server {
 	}
 	s := mcp.NewServer(&mcp.Implementation{Name: "rigs", Title: "Rigs", Version: o.Version}, &mcp.ServerOptions{
 		Instructions: instructions, Logger: o.Log, GetSessionID: o.sessionID, SupportedProtocolVersions: versions,
+		//nolint:staticcheck // deprecated for the stateless protocol, which is not spoken here
 		Capabilities: &mcp.ServerCapabilities{Logging: &mcp.LoggingCapabilities{}, Tools: &mcp.ToolCapabilities{}},
 	})
 	h := &hub{client: c, options: o, sessions: map[*mcp.ServerSession]*session{}}
@@ -72,7 +73,7 @@ func yes(b bool) *bool { return &b }
 func Serve(ctx context.Context, c *client.Client, o Options, in io.Reader, out io.Writer) error {
 	err := New(c, o).Run(ctx, &mcp.IOTransport{Reader: io.NopCloser(in), Writer: unclosed{out}})
 	if errors.Is(err, io.EOF) || ctx.Err() != nil {
-		return nil // either is how it ends
+		return nil //nolint:nilerr // either is how it ends
 	}
 	return err
 }

@@ -162,7 +162,7 @@ func (s *session) watch(ctx context.Context) {
 	s.mu.Unlock()
 	open := make(chan struct{})
 	opened := sync.OnceFunc(func() { close(open) })
-	go func() {
+	go func() { //nolint:contextcheck // it lives as long as the session, not as the call that begins it
 		defer opened()
 		defer func() {
 			s.mu.Lock()
@@ -258,5 +258,6 @@ func (s *session) tell(r *client.Rig, holder string) {
 		what, state = fmt.Sprintf("control of %s was handed back: you may act again", r.Ref()), "given"
 	}
 	// A client that is gone does not need to know.
+	//nolint:staticcheck // deprecated for the stateless protocol, which is not spoken here: sessions have no other way to be told
 	_ = s.mcp.Log(s.ctx, &mcp.LoggingMessageParams{Level: "notice", Logger: "rigs", Data: map[string]string{"rig": r.ID, "control": state, "holder": fence.Source(holder), "message": what}})
 }

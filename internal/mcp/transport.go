@@ -24,7 +24,7 @@ func (t *within) RoundTrip(req *http.Request) (*http.Response, error) {
 	// The values are those of the origin's connection; the life is the request's.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.origin.Context()))
 	stop := context.AfterFunc(req.Context(), cancel)
-	in := req.Clone(ctx)
+	in := req.Clone(ctx) //nolint:contextcheck // it ends with req's, see above
 	in.RequestURI, in.RemoteAddr, in.Host, in.TLS = req.URL.RequestURI(), t.origin.RemoteAddr, t.origin.Host, t.origin.TLS
 	if in.Body == nil {
 		in.Body = http.NoBody
