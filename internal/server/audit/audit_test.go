@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -956,4 +957,37 @@ func BenchmarkAppend(b *testing.B) {
 	if err := l.Flush(b.Context()); err != nil {
 		b.Fatal(err)
 	}
+}
+
+// BenchmarkRecordBesideInput is what an action waits while another rig's input is
+// written at a thousand events a second.
+func BenchmarkRecordBesideInput(b *testing.B) {
+	l := open(b, b.TempDir(), nil, nil)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		t := time.NewTicker(time.Millisecond)
+		defer t.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-t.C:
+				if err := l.Append(context.Background(), row("busy", "terminal.input", "bytes", "1", "hmac", strings.Repeat("0", 64))); err != nil {
+					b.Error(err)
+				}
+			}
+		}
+	}()
+	var took []time.Duration
+	for b.Loop() {
+		began := time.Now()
+		l.record(row("r1", "exec", "command", "ls"))
+		took = append(took, time.Since(began))
+	}
+	close(stop)
+	<-stopped
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
 }
