@@ -36,6 +36,24 @@ const typed = async (line: string) => {
   await page.keyboard.type(`${line}\n`);
 };
 const api = <T>(path: string) => page.evaluate(async (p) => (await (await fetch(p)).json()) as unknown, path) as Promise<T>;
+interface Answer<T> {
+  status: number;
+  body: T;
+}
+/** Asks the server as the page does; with an agent's name, as that agent. */
+const send = <T>(method: string, path: string, body?: unknown, as?: string) =>
+  page.evaluate(
+    async ([m, p, b, a]) => {
+      const headers: Record<string, string> = { ...(b !== undefined && { "Content-Type": "application/json" }), ...(a !== undefined && { "Rigs-Agent": a }) };
+      const res = await fetch(p, { method: m, headers, ...(b !== undefined && { body: b }) });
+      const text = await res.text();
+      return { status: res.status, body: (text ? JSON.parse(text) : null) as unknown };
+    },
+    [method, path, body === undefined ? undefined : JSON.stringify(body), as] as const,
+  ) as Promise<Answer<T>>;
+const agent = <T>(method: string, path: string, body?: unknown) => send<T>(method, path, body, "build-agent");
+/** A second link, which the page itself makes. */
+let again = "";
 interface Event {
   seq: number;
   host?: string;
@@ -133,7 +151,97 @@ it("does the main job on a real machine", async () => {
   await page.getByRole("row").filter({ hasText: "terminal" }).first().getByText("ready").waitFor({ timeout: 120_000 });
   await shot(page, "server-enclosures");
 
+  again = (await send<{ url: string }>("POST", "/v1/signin-links")).body.url;
   await page.getByRole("button", { name: "Sign out" }).click();
   await page.getByRole("heading", { name: "Sign in to Rigs" }).waitFor();
+  expect(wrongs).toEqual([]);
+});
+
+it("lets a person decide what an agent asks for, and take control of a real machine", async () => {
+  // The link that the page made before it was signed out.
+  await page.emulateMedia({ colorScheme: "light" });
+  await page.goto(again);
+  await page.getByRole("heading", { name: "Spaces" }).waitFor();
+  await page.goto(new URL("/w/default/page-test", again).href);
+  await page.getByRole("button", { name: "Start the machine" }).click();
+  await page.getByText("session main: attached").waitFor({ timeout: FIRST_BOOT });
+  const id = (await rigsOf())[0]?.id ?? "";
+  await rows().getByText("$").first().waitFor();
+
+  // What an agent does waits for a person where a guardrail says ask; a denial reaches it.
+  const dock = page.getByRole("region", { name: "Requests that wait for an answer" });
+  const refused = agent("POST", `/v1/rigs/${id}/egress/allow`, { pattern: "denied.example.org" });
+  await dock.getByText("build-agent asks to let a machine reach a host").waitFor();
+  await dock.getByRole("button", { name: "Deny denied.example.org" }).click();
+  expect((await refused).body).toMatchObject({ code: "denied" });
+
+  // It may ask by itself, too; a person sees who asks for what, and answers.
+  const asked = await agent<{ id: string }>("POST", `/v1/rigs/${id}/egress/ask`, { pattern: "example.org", reason: "to fetch <b>the test data</b>" });
+  expect(asked.status).toBe(201);
+  const card = dock.getByRole("article").filter({ hasText: "<b>the test data</b>" });
+  await card.getByText("build-agent asks to reach another host").waitFor();
+  await shot(page, "server-approval");
+  await card.getByLabel("Admit it").selectOption("for 10 min");
+  await card.getByRole("button", { name: "Approve example.org" }).click();
+  expect((await agent("GET", `/v1/approvals/${asked.body.id}?wait=answer`)).body).toMatchObject({ state: "approved", ttlSeconds: 600 });
+  await page.getByRole("listitem").filter({ hasText: "example.org" }).getByText(/ends in (10|9) min/).waitFor();
+  expect((await rigsOf())[0]?.egress).toContain("example.org");
+
+  // While a person has control the agent is refused, by name, and may look.
+  await page.getByRole("button", { name: "Take control" }).click();
+  await page.getByText(/You have control since/).waitFor();
+  const run = () => agent<{ code: string | number; detail?: string }>("POST", `/v1/rigs/${id}/exec`, { argv: ["true"] });
+  expect((await run()).body).toMatchObject({ code: "controlHeld" });
+  expect((await agent("GET", `/v1/rigs/${id}`)).status).toBe(200);
+  await typed("echo mine-$((1+1))");
+  await rows().getByText("mine-2", { exact: true }).first().waitFor();
+  await shot(page, "server-control");
+  await page.getByRole("button", { name: "Hand back" }).click();
+  await page.getByText("Nobody has control.").waitFor();
+  expect((await run()).body).toMatchObject({ code: 0 });
+
+  // Somebody else takes control: this page only watches.
+  const token = (await send<{ token: string }>("POST", "/v1/tokens", { name: "bert", kind: "person" })).body.token;
+  const bert = (path: string) => fetch(new URL(path, again), { method: "POST", headers: { Authorization: `Bearer ${token}` } });
+  expect((await bert(`/v1/rigs/${id}/take`)).status).toBe(200);
+  await page.getByText(/bert has control since/).waitFor();
+  await page.getByText("session main: attached, view only").waitFor();
+  await typed("echo not-sent-$((1+1))");
+  expect((await bert(`/v1/rigs/${id}/give`)).status).toBe(200);
+  await page.getByText("Nobody has control.").waitFor();
+  await typed("echo sent-$((1+1))");
+  await rows().getByText("sent-2", { exact: true }).first().waitFor();
+  expect(await rows().innerText()).not.toContain("not-sent");
+
+  // All of it stands in the log, which is whole, and outlives the machine.
+  await page.getByRole("tab", { name: "Audit" }).click();
+  const audit = page.getByRole("list", { name: "Audit log, the last first" });
+  await audit.getByRole("listitem").filter({ hasText: "build-agent" }).getByText("refused: somebody else held control (controlHeld)").waitFor();
+  await audit.getByRole("listitem").filter({ hasText: "bert" }).getByText("took control").waitFor();
+  await audit.getByText(/\d+ key press/).first().waitFor();
+  await page.getByRole("button", { name: "Verify" }).click();
+  await page.getByText(/Intact: \d+ rows checked/).waitFor();
+  await shot(page, "server-audit");
+  await send("DELETE", `/v1/rigs/${id}`);
+  await page.getByRole("button", { name: "What happened in it" }).click();
+  await page.getByLabel("A closed machine:").waitFor();
+  expect(await page.getByLabel("A closed machine:").inputValue()).toBe(id);
+  await audit.getByText("closed the machine").first().waitFor();
+  await page.getByRole("tab", { name: "Egress" }).click();
+  await page.getByText("Log, as it was kept").waitFor();
+
+  // The settings of the workspace are the real server's.
+  await page.goto(new URL("/settings/workspaces/default", again).href);
+  const form = page.getByRole("form", { name: "New guardrail" });
+  await form.getByLabel("Effect").selectOption("deny");
+  await form.getByLabel("Agent").fill("build-agent");
+  await form.getByRole("button", { name: "Add the rule" }).click();
+  await page.getByRole("list", { name: "Rules for running programs" }).getByText("for agent build-agent").waitFor();
+  await page.getByLabel("Host to admit from the start in every terminal").fill("artifacts.example.org");
+  await page.keyboard.press("Enter");
+  await page.getByRole("list", { name: "Changes for terminal" }).getByText("artifacts.example.org").waitFor();
+  await page.getByRole("group", { name: "Mode of page-test" }).getByRole("button", { name: "Read only" }).click();
+  await page.locator('[aria-label="Mode of page-test"] [aria-pressed="true"]').getByText("Read only").waitFor();
+  await shot(page, "server-workspace");
   expect(wrongs).toEqual([]);
 });

@@ -61,7 +61,9 @@ export function ApprovalCard({ approval: a }: { approval: Approval }) {
           </span>
         )}
       </header>
-      <p className="approval-what">{a.kind === "egress" ? <code>{a.pattern}</code> : <code>{a.verb}</code>}</p>
+      <p className="approval-what">
+        <code>{a.pattern || a.verb}</code>
+      </p>
       {a.kind === "action" && a.summary && <Quoted from={`What ${a.verb ?? "it"} would do`}>{a.summary}</Quoted>}
       {a.reason && <Quoted from={`${a.by.kind === "agent" ? "The agent's" : "Their"} reason, unchecked`}>{a.reason}</Quoted>}
       <Place approval={a} />

@@ -69,7 +69,7 @@ function Answered({ approval: a }: { approval: Approval }) {
       <div className="row-main">
         <span className="row-name">
           <Pill tone={stateTones[a.state]}>{stateWords[a.state]}</Pill>
-          <code className="clip">{a.kind === "egress" ? a.pattern : a.verb}</code>
+          <code className="clip">{a.pattern || a.verb}</code>
           {a.summary && <span className="muted clip">{a.summary}</span>}
         </span>
         <span className="row-facts">

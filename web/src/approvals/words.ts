@@ -12,7 +12,7 @@ export const classWords: Record<Class, string> = {
 export const asksTo = (a: Approval): string => (a.kind === "egress" ? "reach another host" : (classWords[a.class] ?? a.class));
 
 /** The thing itself in a few words, for readers of screens and lists. */
-export const what = (a: Approval): string => (a.kind === "egress" ? (a.pattern ?? "") : (a.summary ?? a.verb ?? ""));
+export const what = (a: Approval): string => (a.pattern || a.summary || a.verb || "");
 
 export const stateWords: Record<ApprovalState, string> = { pending: "waiting", approved: "approved", denied: "denied", expired: "nobody answered in time", canceled: "withdrawn" };
 export const stateTones: Record<ApprovalState, Tone> = { pending: "info", approved: "good", denied: "bad", expired: "mute", canceled: "mute" };
