@@ -24,6 +24,7 @@ asked for. A question that nobody answers in time counts as denied.`,
 		Args: cobra.ArbitraryArgs,
 	}
 	ls := a.approvalsLsCmd()
+	cmd.Flags().AddFlagSet(ls.Flags()) // without a word it lists
 	cmd.AddCommand(ls, a.answerCmd(true), a.answerCmd(false))
 	cmd.SuggestionsMinimumDistance = 2
 	cmd.RunE = func(cmd *cobra.Command, words []string) error {

@@ -121,6 +121,9 @@ func (a *API) open(ctx context.Context, s rig.Spec) (rig.Rig, bool, error) {
 	}
 	r, created, err := a.Rigs.Open(ctx, g, s)
 	g.End(ctx, err, "rig", r.ID)
+	if created {
+		g.Also(ctx, authority.On(&r))
+	}
 	return r, created, err
 }
 

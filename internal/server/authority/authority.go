@@ -346,6 +346,15 @@ func (g *Grant) End(ctx context.Context, err error, detail ...string) {
 	}
 }
 
+// Also writes the action down, done, in the log of another target: of the rig that it
+// opened.
+func (g *Grant) Also(ctx context.Context, t Target) {
+	r := g.a.row(g.Who, t, g.Action, "done")
+	if err := g.a.Audit.Append(context.WithoutCancel(ctx), r); err != nil {
+		g.a.Log.Error("an action was not written to a second audit log", "rig", t.RigID, "verb", g.Action.Verb, "error", err)
+	}
+}
+
 // Input writes down one input event of a stream that the grant began. control is
 // who holds control now. An error means that the event must not reach the rig.
 func (g *Grant) Input(ctx context.Context, control *rig.Control, kind string, content []byte) error {
