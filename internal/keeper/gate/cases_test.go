@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -148,12 +149,12 @@ func TestOwnAddressIsForbidden(t *testing.T) {
 	for _, a := range addrs {
 		if ip, _, err := net.ParseCIDR(a.String()); err == nil {
 			var own = mustAddr(t, ip.String())
-			if !ownAddress(own) {
+			if !thisMachine().has(own) {
 				t.Errorf("%s is not taken for this machine's own", own)
 			}
 		}
 	}
-	if ownAddress(mustAddr(t, "1.2.3.4")) {
+	if thisMachine().has(mustAddr(t, "1.2.3.4")) {
 		t.Error("1.2.3.4 is taken for this machine's own")
 	}
 }
@@ -213,6 +214,58 @@ func TestListChangesWhileRunning(t *testing.T) {
 	if got := p.gate.Patterns(); len(got) != 1 || got[0] != "keep.test:7" {
 		t.Errorf("patterns: %q", got)
 	}
+}
+
+// While a host's addresses are tried, each is judged for itself.
+func TestListChangesWhileAddressesAreTried(t *testing.T) {
+	start := func(p *peer, addrs ...string) {
+		p.world.name("db.test", addrs...)
+		for _, a := range addrs {
+			p.world.stall[a+":7"] = true
+		}
+		at := p.lookup("db.test").String() + ":7"
+		go func() { _, _ = p.dial(at) }()
+		waitFor(t, "it to be dialled", func() bool { return len(p.world.dialled()) > 0 })
+	}
+	ended := func(p *peer) bool { return len(p.gate.open()) == 0 }
+	t.Run("another's denial", func(t *testing.T) {
+		p := newPeer(t, "db.test:7", "other.test")
+		start(p, "1.2.3.4", "127.0.0.1") // the last one is not admitted, which ends nothing
+		if err := p.gate.Deny("other.test"); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range p.gate.open() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if c.closed {
+				t.Error("it is closed")
+			}
+		}
+		if ended(p) {
+			t.Error("it has ended")
+		}
+	})
+	t.Run("all that was left", func(t *testing.T) {
+		p := newPeer(t, "db.test:7", "db.test:7 private")
+		start(p, "10.0.0.1", "10.0.0.2")
+		if err := p.gate.Deny("db.test:7 private"); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, "the end", func() bool { return ended(p) })
+		p.log.reason(t, ReasonRemoved, "db.test")
+	})
+	t.Run("some", func(t *testing.T) {
+		p := newPeer(t, "db.test:7", "db.test:7 private")
+		start(p, "10.0.0.1", "10.0.0.2", "1.2.3.4")
+		if err := p.gate.Deny("db.test:7 private"); err != nil {
+			t.Fatal(err)
+		}
+		before := p.world.dialled()
+		waitFor(t, "the public one to be tried", func() bool { return slices.Contains(p.world.dialled(), "1.2.3.4:7") })
+		if d := p.world.dialled(); slices.Contains(d, "10.0.0.2:7") && !slices.Contains(before, "10.0.0.2:7") {
+			t.Errorf("dialled after the denial: %q", d)
+		}
+	})
 }
 
 // A denial reaches a connection that is still being opened.

@@ -35,6 +35,7 @@ const (
 // connection is one admitted flow, from its SYN to its end.
 type connection struct {
 	flow   flow            // guarded by Gate.mu
+	trying []candidate     // what it is being dialled at; guarded by Gate.mu
 	proxy  *upstream.Proxy // that it goes through; nil: none
 	cancel context.CancelCauseFunc
 	began  time.Time
@@ -111,9 +112,8 @@ func (s *session) connect(ctx context.Context, r *tcp.ForwarderRequest) {
 	}
 	defer s.gate.end(c)
 
-	s.opening.Add(1)
 	guest, up, v := s.open(ctx, c, r)
-	s.opening.Add(-1)
+	s.gate.opened()
 	s.report(c, v)
 	if guest == nil {
 		return
@@ -183,48 +183,63 @@ func (s *session) dial(ctx context.Context, c *connection) (net.Conn, verdict) {
 	if err != nil || len(found) == 0 {
 		return failed(ReasonLookupFailed)
 	}
-	var (
-		usable []netip.Addr
-		v      verdict
-	)
-	for _, a := range found[:min(len(found), maxAnswers)] {
-		a = a.Unmap()
-		own := ownAddress(a)
-		if v = s.gate.learn(c, func(f *flow) { f.upstream, f.own = a, own }); v.allow {
-			usable = append(usable, a)
-		}
-	}
+	usable, v := s.usable(c, found[:min(len(found), maxAnswers)])
 	if len(usable) == 0 {
-		return nil, v // about the last address, which the log then shows
+		return nil, v
 	}
-	up, a, err := dialFirst(ctx, s.gate.cfg.Dial, interleave(usable), c.flow.port)
+	s.gate.try(c, usable)
+	up, to, err := dialFirst(ctx, s.gate.cfg.Dial, usable, c.flow.port, func(to candidate) bool { return s.gate.may(c, to) })
+	s.gate.try(c, nil)
 	if err != nil {
-		s.gate.learn(c, func(f *flow) { f.upstream = usable[0] })
-		if errors.Is(err, syscall.ECONNREFUSED) {
+		v := s.gate.learn(c, func(f *flow) { *f = f.to(usable[0]) })
+		switch {
+		case errors.Is(err, errNotAnyMore):
+			return nil, closedVerdict(ctx, v)
+		case errors.Is(err, syscall.ECONNREFUSED):
 			return failed(ReasonUpstreamRefused)
 		}
 		return failed(ReasonUpstreamUnreachable)
 	}
-	own := ownAddress(a)
-	if v := s.gate.learn(c, func(f *flow) { f.upstream, f.own = a, own }); !v.allow {
-		up.Close() // the policy changed meanwhile
+	// The policy may have changed meanwhile, and so may this machine's addresses.
+	to.own = thisMachine().has(to.addr)
+	if v := s.gate.learn(c, func(f *flow) { *f = f.to(to) }); !v.allow {
+		up.Close()
 		return nil, v
 	}
 	return up, verdict{allow: true, reason: ReasonAdmitted}
 }
 
+// usable returns the addresses of found that the policy admits, in the order in
+// which they are to be tried. Without any, the verdict is that about the last one,
+// which the log then shows.
+func (s *session) usable(c *connection, found []netip.Addr) ([]candidate, verdict) {
+	var (
+		out  []candidate
+		v    verdict
+		here = thisMachine()
+	)
+	for _, a := range found {
+		to := candidate{addr: a.Unmap()}
+		to.own = here.has(to.addr)
+		if v = s.gate.learn(c, func(f *flow) { *f = f.to(to) }); v.allow {
+			out = append(out, to)
+		}
+	}
+	return interleave(out), v
+}
+
 // interleave orders addresses as RFC 8305 §4 says: families in turn, beginning
 // with that of the first, and no more than maxUpstreams.
-func interleave(addrs []netip.Addr) []netip.Addr {
-	var same, other []netip.Addr
+func interleave(addrs []candidate) []candidate {
+	var same, other []candidate
 	for _, a := range addrs {
-		if a.Is4() == addrs[0].Is4() {
+		if a.addr.Is4() == addrs[0].addr.Is4() {
 			same = append(same, a)
 		} else {
 			other = append(other, a)
 		}
 	}
-	var out []netip.Addr
+	var out []candidate
 	for i := 0; len(out) < min(len(addrs), maxUpstreams); i++ {
 		if i < len(same) {
 			out = append(out, same[i])
@@ -236,10 +251,14 @@ func interleave(addrs []netip.Addr) []netip.Addr {
 	return out
 }
 
+// errNotAnyMore is why an address is not dialled that was admitted before.
+var errNotAnyMore = errors.New("the policy changed meanwhile")
+
 // dialFirst connects to the first of addrs that answers, trying the next one when
-// one fails or has had its head start. It returns when every attempt has ended.
-// The error is that of the first address.
-func dialFirst(ctx context.Context, dial DialFunc, addrs []netip.Addr, port int) (net.Conn, netip.Addr, error) {
+// one fails or has had its head start. may is asked about each just before: the list
+// may have changed since the first. It returns when every attempt has ended. The
+// error is that of the first address.
+func dialFirst(ctx context.Context, dial DialFunc, addrs []candidate, port int, may func(candidate) bool) (net.Conn, candidate, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type result struct {
@@ -249,7 +268,11 @@ func dialFirst(ctx context.Context, dial DialFunc, addrs []netip.Addr, port int)
 	}
 	results := make(chan result)
 	attempt := func(i int) {
-		conn, err := dial(ctx, "tcp", net.JoinHostPort(addrs[i].String(), strconv.Itoa(port)))
+		if !may(addrs[i]) {
+			results <- result{i: i, err: errNotAnyMore}
+			return
+		}
+		conn, err := dial(ctx, "tcp", net.JoinHostPort(addrs[i].addr.String(), strconv.Itoa(port)))
 		results <- result{conn, i, err}
 	}
 	timer := time.NewTimer(headStart)
@@ -288,7 +311,7 @@ func dialFirst(ctx context.Context, dial DialFunc, addrs []netip.Addr, port int)
 		}
 	}
 	if won.conn == nil {
-		return nil, netip.Addr{}, errs[0]
+		return nil, candidate{}, errs[0]
 	}
 	return won.conn, addrs[won.i], nil
 }

@@ -101,6 +101,8 @@ type Gate struct {
 	ends  map[string]time.Time // of the patterns that have one, by spelling
 	conns map[*connection]struct{}
 
+	opening int // of conns: those that are not yet connected on both ends; guarded by mu
+
 	look chan struct{} // wakes Expire; holds one token
 }
 
@@ -208,26 +210,62 @@ func (g *Gate) Deny(pattern string) error {
 func (g *Gate) unadmitted() []*connection {
 	var out []*connection
 	for c := range g.conns {
-		if !judge(c.flow, g.list).allow {
+		if !c.admitted(g.list) {
 			out = append(out, c)
 		}
 	}
 	return out
 }
 
+// admitted reports whether a connection may stay. One that is being dialled may as
+// long as it has an address to go to. Gate.mu is held.
+func (c *connection) admitted(list policy.List) bool {
+	if len(c.trying) == 0 {
+		return judge(c.flow, list).allow
+	}
+	return slices.ContainsFunc(c.trying, func(to candidate) bool { return judge(c.flow.to(to), list).allow })
+}
+
+// try says that a connection is about to be dialled at these addresses.
+func (g *Gate) try(c *connection, to []candidate) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c.trying = to
+}
+
+// may judges one of the addresses that a connection is dialled at.
+func (g *Gate) may(c *connection, to candidate) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return judge(c.flow.to(to), g.current()).allow
+}
+
 // begin takes a new connection in, if the policy and the limits admit it. Taking
-// it in and judging it is one step, so that Deny misses none.
+// it in and judging it is one step, so that Deny misses none and a burst passes no limit.
 func (g *Gate) begin(c *connection) verdict {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.conns) >= g.cfg.Limits.Connections {
+	if g.crowded() {
 		return deny(ReasonTooMany)
 	}
 	v := judge(c.flow, g.current())
 	if v.allow {
 		g.conns[c] = struct{}{}
+		g.opening++
 	}
 	return v
+}
+
+// opened says that a connection which began is connected on both ends, or never will be.
+func (g *Gate) opened() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.opening--
+}
+
+// crowded reports whether no more connections fit. g.mu is held.
+func (g *Gate) crowded() bool {
+	return len(g.conns) >= g.cfg.Limits.Connections || g.opening >= g.cfg.Limits.Opening
 }
 
 // learn adds what became known of an open connection, and judges it again.
@@ -251,7 +289,7 @@ func (g *Gate) end(c *connection) {
 func (g *Gate) full() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return len(g.conns) >= g.cfg.Limits.Connections
+	return g.crowded()
 }
 
 // open returns the connections of this moment.
@@ -281,21 +319,4 @@ func (g *Gate) rules() policy.List {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.current()
-}
-
-// ownAddress reports whether a is an address of this machine, on which services
-// may listen that are not meant for guests.
-func ownAddress(a netip.Addr) bool {
-	addrs, err := net.InterfaceAddrs()
-	if err != nil {
-		return true // not knowing is no reason to let it pass
-	}
-	return slices.ContainsFunc(addrs, func(have net.Addr) bool {
-		n, ok := have.(*net.IPNet)
-		if !ok {
-			return false
-		}
-		ip, ok := netip.AddrFromSlice(n.IP)
-		return ok && ip.Unmap() == a.Unmap()
-	})
 }

@@ -78,6 +78,32 @@ func (r *rawTCP) open(options []byte, data string) {
 	r.send(0, header.TCPFlagAck, "")
 }
 
+// A burst of SYNs passes the limit of connections being opened no more than SYNs one by one.
+func TestBurstOfConnections(t *testing.T) {
+	p := newPeerWith(t, Limits{Connections: 64, Opening: 4}, "slow.test:7")
+	p.world.name("slow.test", "1.2.3.4")
+	p.world.stall["1.2.3.4:7"] = true
+	c := p.rawTCP("slow.test", 7)
+	const burst = 60
+	var frames []byte
+	for range burst {
+		c.from++
+		f := c.segment(0, header.TCPFlagSyn, nil, nil)
+		frames = append(append(frames, 0, 0, 0, byte(len(f))), f...)
+	}
+	p.pause()
+	if _, err := p.conn.Write(frames); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "all to be decided", func() bool {
+		return p.gate.Counters().Refused[ReasonTooMany]+uint64(len(p.world.dialled())) >= burst
+	})
+	if n := len(p.world.dialled()); n != 4 {
+		t.Errorf("%d are being dialled at once", n)
+	}
+	p.resume()
+}
+
 // Padding is kept with the data that it follows, and no count of a connection's
 // memory knows of it.
 func TestPaddingIsNotKept(t *testing.T) {

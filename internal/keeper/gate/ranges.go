@@ -66,6 +66,10 @@ func classify(a netip.Addr) rangeKind {
 		b := a.As16()
 		return classify(netip.AddrFrom4([4]byte(b[12:])))
 	case global6.Contains(a) && !contains(special6, a):
+		// ISATAP (RFC 5214 §6.1): where a host speaks it, it sends to the IPv4 address inside.
+		if b := a.As16(); b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe {
+			return classify(netip.AddrFrom4([4]byte(b[12:])))
+		}
 		return rangePublic
 	}
 	return rangePrivate

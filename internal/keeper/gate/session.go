@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -43,8 +42,6 @@ type session struct {
 	dns     answerer
 	forward *tcp.Forwarder
 	buffers *buffers
-
-	opening atomic.Int64 // connections that are not yet connected on both ends
 
 	mu    sync.Mutex
 	ended bool
@@ -222,7 +219,7 @@ func (s *session) segment(id stack.TransportEndpointID, p *stack.PacketBuffer) b
 	}
 	f := s.flowOf(id)
 	v := judge(f, s.gate.rules())
-	if v.allow && (s.opening.Load() >= int64(s.gate.cfg.Limits.Opening) || s.gate.full()) {
+	if v.allow && s.gate.full() {
 		v = deny(ReasonTooMany)
 	}
 	if !v.allow {

@@ -359,13 +359,13 @@ func TestJournalWithASlowReader(t *testing.T) {
 }
 
 func TestInterleave(t *testing.T) {
-	var in []netip.Addr
+	var in []candidate
 	for _, s := range []string{"1.1.1.1", "1.1.1.2", "2606::1", "1.1.1.3", "2606::2"} {
-		in = append(in, netip.MustParseAddr(s))
+		in = append(in, candidate{addr: netip.MustParseAddr(s)})
 	}
 	var got []string
 	for _, a := range interleave(in) {
-		got = append(got, a.String())
+		got = append(got, a.addr.String())
 	}
 	if s := strings.Join(got, " "); s != "1.1.1.1 2606::1 1.1.1.2 2606::2 1.1.1.3" {
 		t.Error(s)

@@ -75,6 +75,18 @@ type flow struct {
 	opening opening // what the guest's first bytes say; openingUnread before
 }
 
+// candidate is an address that a host resolved to.
+type candidate struct {
+	addr netip.Addr
+	own  bool // it is an address of this very machine
+}
+
+// to is f with the address that its host resolved to.
+func (f flow) to(c candidate) flow {
+	f.upstream, f.own = c.addr, c.own
+	return f
+}
+
 // openingKind is what the first bytes of a connection are.
 type openingKind int
 

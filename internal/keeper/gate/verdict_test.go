@@ -106,6 +106,7 @@ func TestClassify(t *testing.T) {
 		"64:ff9b:1::1": rangePrivate, "::1": rangePrivate, "::10.0.0.1": rangePrivate, "::8.8.8.8": rangePrivate, "fd00::1": rangePrivate, "fd00:ec2::254": rangePrivate,
 		"fc00::1": rangePrivate, "fe80::1": rangePrivate, "fec0::1": rangePrivate, "2001:db8::1": rangePrivate, "2001::1": rangePrivate, "2002:7f00:1::": rangePrivate,
 		"3fff::1": rangePrivate, "4000::1": rangePrivate,
+		"2606:4700::5efe:10.0.0.1": rangePrivate, "2606:4700::200:5efe:127.0.0.1": rangePrivate, "2606:4700::5efe:8.8.8.8": rangePublic, "2606:4700::5eff:a00:1": rangePublic,
 
 		"0.0.0.0": rangeNever, "0.1.2.3": rangeNever, "224.0.0.1": rangeNever, "255.255.255.255": rangeNever, "240.0.0.1": rangeNever,
 		"::": rangeNever, "::ffff:0.0.0.0": rangeNever, "ff02::1": rangeNever, "100::1": rangeNever, "64:ff9b::0.0.0.0": rangeNever, "fe80::1%eth0": rangeNever, "2606:4700::1%eth0": rangeNever,
