@@ -34,6 +34,7 @@ func connect(t *testing.T, transport sdk.Transport, ask answerer) *agentSession 
 	s := &agentSession{t: t, progress: make(chan string, 64), logs: make(chan map[string]any, 64)}
 	o := &sdk.ClientOptions{
 		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { s.progress <- r.Params.Message },
+		//nolint:staticcheck // deprecated for the stateless protocol only
 		LoggingMessageHandler: func(_ context.Context, r *sdk.LoggingMessageRequest) {
 			m, _ := r.Params.Data.(map[string]any)
 			s.logs <- m
@@ -142,6 +143,7 @@ func TestAnAgentOverMCPIsRefusedWhileAPersonHoldsControl(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a.t = t
+			//nolint:staticcheck // as above
 			if err := a.SetLoggingLevel(ctxOf(t), &sdk.SetLoggingLevelParams{Level: "notice"}); err != nil {
 				t.Fatal(err)
 			}

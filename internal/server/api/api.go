@@ -144,7 +144,7 @@ func (a *API) Handler() http.Handler {
 	for _, p := range []string{"/v1/", "/metrics", "/openapi.json"} {
 		outer.Handle(p, inner)
 	}
-	outer.Handle("/mcp", a.Auth.Require(a.observe(mcp.Handler(a.recovered(inner), mcpCaller, a.Config.Version, a.Log))))
+	outer.Handle("/mcp", a.Auth.Require(a.observe(mcp.Handler(a.recovered(inner), mcpCaller, a.Version, a.Log))))
 	outer.Handle("/", page(a.Page))
 	return headers(a.Auth.Guard(a.recovered(outer)))
 }
