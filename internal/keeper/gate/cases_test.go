@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"slices"
@@ -137,6 +138,35 @@ func TestForbiddenRangesAreNotDialled(t *testing.T) {
 	roundTrip(t, p.mustConnect("mixed.test", 7), "outside")
 	if d := p.world.dialled(); len(d) != 2 || d[1] != "1.2.3.4:7" {
 		t.Errorf("dialled %q", d)
+	}
+}
+
+// A name may have thousands of addresses: no more than some are looked at, and fewer tried.
+func TestManyAddresses(t *testing.T) {
+	addrs := func(n int, of string) []string {
+		var out []string
+		for i := range n {
+			out = append(out, fmt.Sprintf("%s.%d.%d", of, i/250, 1+i%250))
+		}
+		return out
+	}
+	p := newPeer(t, "*.many.test:7")
+	good := "1.9.9.9"
+	p.world.serve(t, good+":7", echo)
+	// The last that is looked at is found; one more is not there.
+	p.world.name("in.many.test", append(addrs(maxAnswers-1, "10.0"), good)...)
+	p.world.name("out.many.test", append(addrs(maxAnswers, "10.0"), good)...)
+	roundTrip(t, p.mustConnect("in.many.test", 7), "in")
+	p.mustRefuseName("out.many.test", 7)
+	p.log.reason(t, ReasonForbiddenRange, "out.many.test")
+	if d := p.world.dialled(); !slices.Equal(d, []string{good + ":7"}) {
+		t.Errorf("dialled %q", d)
+	}
+	p.world.name("dead.many.test", addrs(5000, "1.2")...)
+	p.mustRefuseName("dead.many.test", 7)
+	p.log.reason(t, ReasonUpstreamUnreachable, "dead.many.test")
+	if n := len(p.world.dialled()) - 1; n != maxUpstreams {
+		t.Errorf("%d addresses were tried", n)
 	}
 }
 

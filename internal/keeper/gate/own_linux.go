@@ -14,7 +14,7 @@ func routedHere(a netip.Addr) bool {
 	if err != nil {
 		return true // not knowing is no reason to let it pass
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }()
 	// rtnetlink(7): a header, what is asked, and one attribute, the destination.
 	const size = unix.SizeofNlMsghdr + unix.SizeofRtMsg
 	family := byte(unix.AF_INET6)
