@@ -116,6 +116,11 @@ test-fuzz:
 test-page: build
 	cd web && npm test
 
+## test-inspector: the MCP server, by the protocol's own inspector from npm
+test-inspector:
+	npm --prefix test/mcp ci --no-audit --no-fund --loglevel=error
+	go test -count=1 -run Inspector ./internal/server
+
 ## test-cross: what must compile elsewhere
 test-cross:
 	GOOS=darwin GOARCH=arm64 go vet ./...
