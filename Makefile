@@ -30,7 +30,7 @@ NODE_MODULES := web/node_modules/.package-lock.json
 PAGE_SOURCES := $(shell find web -path web/node_modules -prune -o -path web/dist -prune -o -path web/test-results -prune -o -type f ! -name '*.go' -print 2>/dev/null)
 
 .PHONY: run stop test build bench clean help setup generate lint vet fmt page \
-	fuzz test-fuzz test-unit test-vm test-page test-cross test-generated clean-machine-test test-qemu binaries
+	fuzz test-fuzz test-unit test-vm test-page test-inspector test-cross test-generated clean-machine-test test-qemu binaries
 
 ## run: set up, build, start the server in the background, open a first rig
 run:
