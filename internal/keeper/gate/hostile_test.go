@@ -125,3 +125,97 @@ func TestPaddingIsNotKept(t *testing.T) {
 		t.Errorf("the heap grew from %d to %d KB", before>>10, after>>10)
 	}
 }
+
+// Whatever a guest does to TCP, nothing goes up before the verdict on its first bytes,
+// and what goes up is what was judged.
+func TestNothingPassesBeforeTheVerdict(t *testing.T) {
+	const (
+		ack  = header.TCPFlagAck
+		good = "GET / HTTP/1.1\r\nHost: good.test\r\n\r\n"
+		evil = "GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n"
+	)
+	for name, tc := range map[string]struct {
+		port uint16
+		do   func(*rawTCP)
+		up   int // bytes that go up
+	}{
+		"data in the SYN":                     {80, func(c *rawTCP) { c.open(nil, evil); c.send(0, ack, evil) }, 0},
+		"other data in the SYN than after it": {80, func(c *rawTCP) { c.open(nil, good); c.send(0, ack, evil) }, 0},
+		"data before the handshake is over": {80, func(c *rawTCP) {
+			c.send(1, ack, good)
+			c.answer() // a reset
+			c.open(nil, "")
+			c.send(0, ack, evil)
+		}, 0},
+		"the end first": {80, func(c *rawTCP) {
+			c.open(nil, "")
+			c.send(5, ack, evil[5:])
+			c.send(0, ack, evil[:5])
+		}, 0},
+		"an overlap that says another thing": {80, func(c *rawTCP) {
+			c.open(nil, "")
+			c.send(16, ack, evil[16:])
+			c.send(16, ack, good[16:])
+			c.send(0, ack, good[:16])
+		}, 0},
+		"urgent": {443, func(c *rawTCP) { c.open(nil, ""); c.send(0, ack|header.TCPFlagUrg|header.TCPFlagPsh, "urgent data") }, 0},
+		"a hello, and the end in the same segment": {443, func(c *rawTCP) {
+			c.open(nil, "")
+			c.send(0, ack|header.TCPFlagFin, string(clientHello(c.t, "evil.test")))
+		}, 0},
+		"a hello that is broken off": {443, func(c *rawTCP) {
+			c.open(nil, "")
+			c.send(0, ack, string(clientHello(c.t, "good.test")[:100]))
+			c.send(100, ack|header.TCPFlagFin, "")
+		}, 0},
+		"a byte at a time, backwards": {80, func(c *rawTCP) {
+			c.open(nil, "")
+			for i := range len(good) {
+				at := len(good) - 1 - i
+				c.send(uint32(at), ack, good[at:at+1])
+			}
+			c.send(uint32(len(good)), ack, evil)
+		}, len(good)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, up := tlsWorld(t, Limits{})
+			c := p.rawTCP("good.test", tc.port)
+			tc.do(c)
+			reason := ReasonHTTPHost
+			if tc.port == portTLS {
+				reason = ReasonServerName
+			}
+			if e := p.log.reason(t, reason, "good.test"); e.BytesOut != int64(tc.up) {
+				t.Errorf("%+v", e)
+			}
+			if n := int(up.Load()); n > tc.up {
+				t.Errorf("%d bytes went up, want %d", n, tc.up)
+			}
+		})
+	}
+}
+
+// Segments that open nothing are answered with a reset or not at all, and lead
+// nowhere.
+func TestOnlyASYNOpens(t *testing.T) {
+	p := newPeer(t, "good.test:7")
+	p.world.name("good.test", "1.2.3.4")
+	p.world.serve(t, "1.2.3.4:7", echo)
+	c := p.rawTCP("good.test", 7)
+	for flags := range header.TCPFlags(64) {
+		if flags.Contains(header.TCPFlagSyn) && !flags.Intersects(header.TCPFlagAck|header.TCPFlagRst|header.TCPFlagFin) {
+			continue
+		}
+		c.from++
+		c.send(0, flags, "data")
+		if flags.Contains(header.TCPFlagRst) {
+			continue // a reset is never answered (RFC 9293 §3.10.7.1)
+		}
+		if a := c.answer(); !a.Flags().Contains(header.TCPFlagRst) {
+			t.Errorf("%s is answered with %s", flags, a.Flags())
+		}
+	}
+	if d := p.world.dialled(); len(d) != 0 {
+		t.Errorf("dialled %q", d)
+	}
+}
