@@ -8,8 +8,9 @@ import (
 	"rigs/internal/server/store/db"
 )
 
-// Update runs f in a transaction that may write. It is package audit's, whose
-// rows and their numbers must be written together or not at all.
+// Update runs f in a transaction that may write and ends with nothing done if f
+// fails. Package audit uses it too, whose rows and their numbers must be written
+// together or not at all.
 func (s *Store) Update(ctx context.Context, f func(*db.Queries) error) error {
 	return s.transact(ctx, nil, f)
 }
@@ -25,8 +26,8 @@ func (s *Store) transact(ctx context.Context, o *sql.TxOptions, f func(*db.Queri
 	if err != nil {
 		return explain(err)
 	}
-	if err := f(db.New(writes{tx})); err != nil {
-		return errors.Join(err, tx.Rollback())
+	if err := f(s.prepared.WithTx(tx)); err != nil {
+		return errors.Join(explain(err), tx.Rollback())
 	}
 	return explain(tx.Commit())
 }

@@ -34,7 +34,7 @@ func (s *Store) WorkspaceEgress(ctx context.Context, workspace string) (map[rig.
 
 // PutWorkspaceEgress replaces a workspace's changes of the default egress lists.
 func (s *Store) PutWorkspaceEgress(ctx context.Context, workspace string, changes map[rig.Surface]EgressChange) error {
-	return s.tx(ctx, func(q *db.Queries) error {
+	return s.Update(ctx, func(q *db.Queries) error {
 		if err := q.DeleteWorkspaceEgress(ctx, workspace); err != nil {
 			return err
 		}

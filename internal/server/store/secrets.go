@@ -71,7 +71,7 @@ func (s *Store) TouchToken(ctx context.Context, id string, at time.Time) error {
 // RevokeToken removes a token with the sessions and links that came from it,
 // or returns ErrNotFound.
 func (s *Store) RevokeToken(ctx context.Context, id string) error {
-	return s.tx(ctx, func(q *db.Queries) error {
+	return s.Update(ctx, func(q *db.Queries) error {
 		n, err := q.DeleteToken(ctx, id)
 		return errors.Join(oneRow(n, err, ErrNotFound), q.DeleteSessionsOfToken(ctx, id), q.DeleteLinksOfToken(ctx, id))
 	})

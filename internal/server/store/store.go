@@ -45,6 +45,9 @@ var ErrNotFound = errors.New("not found")
 type Store struct {
 	db *sql.DB
 	q  *db.Queries
+	// prepared are the same queries, compiled once for each connection, for
+	// transactions: an audit row is written for every action.
+	prepared *db.Queries
 }
 
 // Open opens the database at path, makes it if it is missing, and brings its
@@ -65,7 +68,11 @@ func Open(ctx context.Context, path string) (*Store, error) {
 		return nil, fmt.Errorf("database %s: %w", path, err)
 	}
 	s := &Store{db: d, q: db.New(writes{d})}
-	if err := s.migrate(ctx); err != nil {
+	err = s.migrate(ctx)
+	if err == nil {
+		s.prepared, err = db.Prepare(ctx, d)
+	}
+	if err != nil {
 		_ = d.Close() // the first error counts
 		return nil, fmt.Errorf("database %s: %w", path, err)
 	}
@@ -99,7 +106,7 @@ func (s *Store) migrate(ctx context.Context) error {
 }
 
 // Close closes the database.
-func (s *Store) Close() error { return s.db.Close() }
+func (s *Store) Close() error { return errors.Join(s.prepared.Close(), s.db.Close()) }
 
 func millis(t time.Time) int64 {
 	if t.IsZero() {
@@ -150,22 +157,10 @@ func (s *Store) AddWorkspace(ctx context.Context, name string, at time.Time) err
 // DeleteWorkspace forgets a workspace with its spaces, members and guardrails, or
 // returns ErrNotFound. None of it may be waiting for the next one of that name.
 func (s *Store) DeleteWorkspace(ctx context.Context, name string) error {
-	return s.tx(ctx, func(q *db.Queries) error {
+	return s.Update(ctx, func(q *db.Queries) error {
 		n, err := q.DeleteWorkspace(ctx, name)
 		return errors.Join(oneRow(n, err, ErrNotFound), q.DeleteMembersOf(ctx, name), q.DeleteRulesOf(ctx, name))
 	})
-}
-
-// tx runs f in a transaction, which ends with nothing done if f fails.
-func (s *Store) tx(ctx context.Context, f func(*db.Queries) error) error {
-	tx, err := s.db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	if err := f(db.New(writes{tx})); err != nil {
-		return errors.Join(err, tx.Rollback())
-	}
-	return explain(tx.Commit())
 }
 
 // Space is a space's row.
@@ -202,7 +197,7 @@ func (s *Store) AddSpace(ctx context.Context, workspace, name string, at time.Ti
 
 // DeleteSpace forgets a space with its guardrails, or returns ErrNotFound.
 func (s *Store) DeleteSpace(ctx context.Context, workspace, name string) error {
-	return s.tx(ctx, func(q *db.Queries) error {
+	return s.Update(ctx, func(q *db.Queries) error {
 		n, err := q.DeleteSpace(ctx, db.DeleteSpaceParams{Workspace: workspace, Name: name})
 		return errors.Join(oneRow(n, err, ErrNotFound), q.DeleteRulesOfSpace(ctx, db.DeleteRulesOfSpaceParams{Workspace: workspace, Space: name}))
 	})

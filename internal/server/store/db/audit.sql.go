@@ -14,7 +14,7 @@ SELECT log, first_seq, anchor, last_seq, last_hash, broken_at, key_id, mac FROM 
 `
 
 func (q *Queries) AuditHead(ctx context.Context, log string) (AuditHead, error) {
-	row := q.db.QueryRowContext(ctx, auditHead, log)
+	row := q.queryRow(ctx, q.auditHeadStmt, auditHead, log)
 	var i AuditHead
 	err := row.Scan(
 		&i.Log,
@@ -34,7 +34,7 @@ SELECT log, first_seq, anchor, last_seq, last_hash, broken_at, key_id, mac FROM 
 `
 
 func (q *Queries) AuditHeads(ctx context.Context) ([]AuditHead, error) {
-	rows, err := q.db.QueryContext(ctx, auditHeads)
+	rows, err := q.query(ctx, q.auditHeadsStmt, auditHeads)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ type AuditRowsParams struct {
 }
 
 func (q *Queries) AuditRows(ctx context.Context, arg AuditRowsParams) ([]AuditRow, error) {
-	rows, err := q.db.QueryContext(ctx, auditRows, arg.Log, arg.After, arg.Most)
+	rows, err := q.query(ctx, q.auditRowsStmt, auditRows, arg.Log, arg.After, arg.Most)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ SELECT key_id, commits, sum, mac FROM audit_seals WHERE key_id = ?
 `
 
 func (q *Queries) AuditSeal(ctx context.Context, keyID string) (AuditSeal, error) {
-	row := q.db.QueryRowContext(ctx, auditSeal, keyID)
+	row := q.queryRow(ctx, q.auditSealStmt, auditSeal, keyID)
 	var i AuditSeal
 	err := row.Scan(
 		&i.KeyID,
@@ -131,7 +131,7 @@ DELETE FROM audit_heads WHERE log = ?
 `
 
 func (q *Queries) DeleteAuditHead(ctx context.Context, log string) error {
-	_, err := q.db.ExecContext(ctx, deleteAuditHead, log)
+	_, err := q.exec(ctx, q.deleteAuditHeadStmt, deleteAuditHead, log)
 	return err
 }
 
@@ -145,7 +145,7 @@ type DeleteAuditRowsParams struct {
 }
 
 func (q *Queries) DeleteAuditRows(ctx context.Context, arg DeleteAuditRowsParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, deleteAuditRows, arg.Log, arg.UpTo)
+	result, err := q.exec(ctx, q.deleteAuditRowsStmt, deleteAuditRows, arg.Log, arg.UpTo)
 	if err != nil {
 		return 0, err
 	}
@@ -172,7 +172,7 @@ type InsertAuditRowParams struct {
 }
 
 func (q *Queries) InsertAuditRow(ctx context.Context, arg InsertAuditRowParams) error {
-	_, err := q.db.ExecContext(ctx, insertAuditRow,
+	_, err := q.exec(ctx, q.insertAuditRowStmt, insertAuditRow,
 		arg.Log,
 		arg.Seq,
 		arg.Time,
@@ -198,7 +198,7 @@ type LastAuditRowRow struct {
 }
 
 func (q *Queries) LastAuditRow(ctx context.Context, log string) (LastAuditRowRow, error) {
-	row := q.db.QueryRowContext(ctx, lastAuditRow, log)
+	row := q.queryRow(ctx, q.lastAuditRowStmt, lastAuditRow, log)
 	var i LastAuditRowRow
 	err := row.Scan(&i.Seq, &i.Hash)
 	return i, err
@@ -224,7 +224,7 @@ type PutAuditHeadParams struct {
 }
 
 func (q *Queries) PutAuditHead(ctx context.Context, arg PutAuditHeadParams) error {
-	_, err := q.db.ExecContext(ctx, putAuditHead,
+	_, err := q.exec(ctx, q.putAuditHeadStmt, putAuditHead,
 		arg.Log,
 		arg.FirstSeq,
 		arg.Anchor,
@@ -250,7 +250,7 @@ type PutAuditSealParams struct {
 }
 
 func (q *Queries) PutAuditSeal(ctx context.Context, arg PutAuditSealParams) error {
-	_, err := q.db.ExecContext(ctx, putAuditSeal,
+	_, err := q.exec(ctx, q.putAuditSealStmt, putAuditSeal,
 		arg.KeyID,
 		arg.Commits,
 		arg.Sum,

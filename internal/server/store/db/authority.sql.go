@@ -19,7 +19,7 @@ type DeleteMemberParams struct {
 }
 
 func (q *Queries) DeleteMember(ctx context.Context, arg DeleteMemberParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, deleteMember, arg.Workspace, arg.Principal)
+	result, err := q.exec(ctx, q.deleteMemberStmt, deleteMember, arg.Workspace, arg.Principal)
 	if err != nil {
 		return 0, err
 	}
@@ -31,7 +31,7 @@ DELETE FROM members WHERE workspace = ?
 `
 
 func (q *Queries) DeleteMembersOf(ctx context.Context, workspace string) error {
-	_, err := q.db.ExecContext(ctx, deleteMembersOf, workspace)
+	_, err := q.exec(ctx, q.deleteMembersOfStmt, deleteMembersOf, workspace)
 	return err
 }
 
@@ -45,7 +45,7 @@ type DeleteRuleParams struct {
 }
 
 func (q *Queries) DeleteRule(ctx context.Context, arg DeleteRuleParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, deleteRule, arg.ID, arg.Workspace)
+	result, err := q.exec(ctx, q.deleteRuleStmt, deleteRule, arg.ID, arg.Workspace)
 	if err != nil {
 		return 0, err
 	}
@@ -57,7 +57,7 @@ DELETE FROM rules WHERE workspace = ?
 `
 
 func (q *Queries) DeleteRulesOf(ctx context.Context, workspace string) error {
-	_, err := q.db.ExecContext(ctx, deleteRulesOf, workspace)
+	_, err := q.exec(ctx, q.deleteRulesOfStmt, deleteRulesOf, workspace)
 	return err
 }
 
@@ -71,7 +71,7 @@ type DeleteRulesOfSpaceParams struct {
 }
 
 func (q *Queries) DeleteRulesOfSpace(ctx context.Context, arg DeleteRulesOfSpaceParams) error {
-	_, err := q.db.ExecContext(ctx, deleteRulesOfSpace, arg.Workspace, arg.Space)
+	_, err := q.exec(ctx, q.deleteRulesOfSpaceStmt, deleteRulesOfSpace, arg.Workspace, arg.Space)
 	return err
 }
 
@@ -93,7 +93,7 @@ type InsertRuleParams struct {
 }
 
 func (q *Queries) InsertRule(ctx context.Context, arg InsertRuleParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, insertRule,
+	result, err := q.exec(ctx, q.insertRuleStmt, insertRule,
 		arg.ID,
 		arg.Workspace,
 		arg.Class,
@@ -115,7 +115,7 @@ SELECT workspace, principal, role FROM members ORDER BY workspace, principal
 `
 
 func (q *Queries) ListMembers(ctx context.Context) ([]Member, error) {
-	rows, err := q.db.QueryContext(ctx, listMembers)
+	rows, err := q.query(ctx, q.listMembersStmt, listMembers)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ SELECT id, workspace, class, effect, space, agent, mode, created_at, created_by 
 `
 
 func (q *Queries) ListRules(ctx context.Context) ([]Rule, error) {
-	rows, err := q.db.QueryContext(ctx, listRules)
+	rows, err := q.query(ctx, q.listRulesStmt, listRules)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ type PutMemberParams struct {
 }
 
 func (q *Queries) PutMember(ctx context.Context, arg PutMemberParams) error {
-	_, err := q.db.ExecContext(ctx, putMember, arg.Workspace, arg.Principal, arg.Role)
+	_, err := q.exec(ctx, q.putMemberStmt, putMember, arg.Workspace, arg.Principal, arg.Role)
 	return err
 }
 
@@ -200,7 +200,7 @@ type ReadOnlySpacesRow struct {
 }
 
 func (q *Queries) ReadOnlySpaces(ctx context.Context) ([]ReadOnlySpacesRow, error) {
-	rows, err := q.db.QueryContext(ctx, readOnlySpaces)
+	rows, err := q.query(ctx, q.readOnlySpacesStmt, readOnlySpaces)
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +233,7 @@ type SetSpaceModeParams struct {
 }
 
 func (q *Queries) SetSpaceMode(ctx context.Context, arg SetSpaceModeParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, setSpaceMode, arg.Mode, arg.Workspace, arg.Name)
+	result, err := q.exec(ctx, q.setSpaceModeStmt, setSpaceMode, arg.Mode, arg.Workspace, arg.Name)
 	if err != nil {
 		return 0, err
 	}

@@ -24,7 +24,7 @@ type ClosedRigsParams struct {
 }
 
 func (q *Queries) ClosedRigs(ctx context.Context, arg ClosedRigsParams) ([]string, error) {
-	rows, err := q.db.QueryContext(ctx, closedRigs, arg.Workspace, arg.Space, arg.Most)
+	rows, err := q.query(ctx, q.closedRigsStmt, closedRigs, arg.Workspace, arg.Space, arg.Most)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ LIMIT 2
 `
 
 func (q *Queries) ClosedRigsByPrefix(ctx context.Context, prefix interface{}) ([]string, error) {
-	rows, err := q.db.QueryContext(ctx, closedRigsByPrefix, prefix)
+	rows, err := q.query(ctx, q.closedRigsByPrefixStmt, closedRigsByPrefix, prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ DELETE FROM sessions WHERE expires_at <> 0 AND expires_at <= ?
 `
 
 func (q *Queries) DeleteExpired(ctx context.Context, expiresAt int64) error {
-	_, err := q.db.ExecContext(ctx, deleteExpired, expiresAt)
+	_, err := q.exec(ctx, q.deleteExpiredStmt, deleteExpired, expiresAt)
 	return err
 }
 
@@ -89,7 +89,7 @@ DELETE FROM signin_links WHERE expires_at <= ?
 `
 
 func (q *Queries) DeleteExpiredLinks(ctx context.Context, expiresAt int64) error {
-	_, err := q.db.ExecContext(ctx, deleteExpiredLinks, expiresAt)
+	_, err := q.exec(ctx, q.deleteExpiredLinksStmt, deleteExpiredLinks, expiresAt)
 	return err
 }
 
@@ -98,7 +98,7 @@ DELETE FROM tokens WHERE expires_at <> 0 AND expires_at <= ?
 `
 
 func (q *Queries) DeleteExpiredTokens(ctx context.Context, expiresAt int64) error {
-	_, err := q.db.ExecContext(ctx, deleteExpiredTokens, expiresAt)
+	_, err := q.exec(ctx, q.deleteExpiredTokensStmt, deleteExpiredTokens, expiresAt)
 	return err
 }
 
@@ -107,7 +107,7 @@ DELETE FROM signin_links WHERE token = ? AND token <> ''
 `
 
 func (q *Queries) DeleteLinksOfToken(ctx context.Context, token string) error {
-	_, err := q.db.ExecContext(ctx, deleteLinksOfToken, token)
+	_, err := q.exec(ctx, q.deleteLinksOfTokenStmt, deleteLinksOfToken, token)
 	return err
 }
 
@@ -116,7 +116,7 @@ DELETE FROM sessions WHERE hash = ?
 `
 
 func (q *Queries) DeleteSession(ctx context.Context, hash []byte) error {
-	_, err := q.db.ExecContext(ctx, deleteSession, hash)
+	_, err := q.exec(ctx, q.deleteSessionStmt, deleteSession, hash)
 	return err
 }
 
@@ -125,7 +125,7 @@ DELETE FROM sessions WHERE token = ? AND token <> ''
 `
 
 func (q *Queries) DeleteSessionsOfToken(ctx context.Context, token string) error {
-	_, err := q.db.ExecContext(ctx, deleteSessionsOfToken, token)
+	_, err := q.exec(ctx, q.deleteSessionsOfTokenStmt, deleteSessionsOfToken, token)
 	return err
 }
 
@@ -139,7 +139,7 @@ type DeleteSpaceParams struct {
 }
 
 func (q *Queries) DeleteSpace(ctx context.Context, arg DeleteSpaceParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, deleteSpace, arg.Workspace, arg.Name)
+	result, err := q.exec(ctx, q.deleteSpaceStmt, deleteSpace, arg.Workspace, arg.Name)
 	if err != nil {
 		return 0, err
 	}
@@ -151,7 +151,7 @@ DELETE FROM tokens WHERE id = ?
 `
 
 func (q *Queries) DeleteToken(ctx context.Context, id string) (int64, error) {
-	result, err := q.db.ExecContext(ctx, deleteToken, id)
+	result, err := q.exec(ctx, q.deleteTokenStmt, deleteToken, id)
 	if err != nil {
 		return 0, err
 	}
@@ -163,7 +163,7 @@ DELETE FROM workspaces WHERE name = ?
 `
 
 func (q *Queries) DeleteWorkspace(ctx context.Context, name string) (int64, error) {
-	result, err := q.db.ExecContext(ctx, deleteWorkspace, name)
+	result, err := q.exec(ctx, q.deleteWorkspaceStmt, deleteWorkspace, name)
 	if err != nil {
 		return 0, err
 	}
@@ -180,7 +180,7 @@ type HasSpaceParams struct {
 }
 
 func (q *Queries) HasSpace(ctx context.Context, arg HasSpaceParams) (int64, error) {
-	row := q.db.QueryRowContext(ctx, hasSpace, arg.Workspace, arg.Name)
+	row := q.queryRow(ctx, q.hasSpaceStmt, hasSpace, arg.Workspace, arg.Name)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -191,7 +191,7 @@ SELECT count(*) FROM workspaces WHERE name = ?
 `
 
 func (q *Queries) HasWorkspace(ctx context.Context, name string) (int64, error) {
-	row := q.db.QueryRowContext(ctx, hasWorkspace, name)
+	row := q.queryRow(ctx, q.hasWorkspaceStmt, hasWorkspace, name)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -210,7 +210,7 @@ type InsertLinkParams struct {
 }
 
 func (q *Queries) InsertLink(ctx context.Context, arg InsertLinkParams) error {
-	_, err := q.db.ExecContext(ctx, insertLink,
+	_, err := q.exec(ctx, q.insertLinkStmt, insertLink,
 		arg.Hash,
 		arg.Name,
 		arg.Kind,
@@ -234,7 +234,7 @@ type InsertSessionParams struct {
 }
 
 func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) error {
-	_, err := q.db.ExecContext(ctx, insertSession,
+	_, err := q.exec(ctx, q.insertSessionStmt, insertSession,
 		arg.Hash,
 		arg.Name,
 		arg.Kind,
@@ -256,7 +256,7 @@ type InsertSpaceParams struct {
 }
 
 func (q *Queries) InsertSpace(ctx context.Context, arg InsertSpaceParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, insertSpace, arg.Workspace, arg.Name, arg.CreatedAt)
+	result, err := q.exec(ctx, q.insertSpaceStmt, insertSpace, arg.Workspace, arg.Name, arg.CreatedAt)
 	if err != nil {
 		return 0, err
 	}
@@ -277,7 +277,7 @@ type InsertTokenParams struct {
 }
 
 func (q *Queries) InsertToken(ctx context.Context, arg InsertTokenParams) error {
-	_, err := q.db.ExecContext(ctx, insertToken,
+	_, err := q.exec(ctx, q.insertTokenStmt, insertToken,
 		arg.ID,
 		arg.Name,
 		arg.Kind,
@@ -298,7 +298,7 @@ type InsertWorkspaceParams struct {
 }
 
 func (q *Queries) InsertWorkspace(ctx context.Context, arg InsertWorkspaceParams) (int64, error) {
-	result, err := q.db.ExecContext(ctx, insertWorkspace, arg.Name, arg.CreatedAt)
+	result, err := q.exec(ctx, q.insertWorkspaceStmt, insertWorkspace, arg.Name, arg.CreatedAt)
 	if err != nil {
 		return 0, err
 	}
@@ -310,7 +310,7 @@ SELECT workspace, name, created_at, mode FROM spaces WHERE workspace = ? ORDER B
 `
 
 func (q *Queries) ListSpaces(ctx context.Context, workspace string) ([]Space, error) {
-	rows, err := q.db.QueryContext(ctx, listSpaces, workspace)
+	rows, err := q.query(ctx, q.listSpacesStmt, listSpaces, workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -352,7 +352,7 @@ type ListTokensRow struct {
 }
 
 func (q *Queries) ListTokens(ctx context.Context, now int64) ([]ListTokensRow, error) {
-	rows, err := q.db.QueryContext(ctx, listTokens, now)
+	rows, err := q.query(ctx, q.listTokensStmt, listTokens, now)
 	if err != nil {
 		return nil, err
 	}
@@ -394,7 +394,7 @@ type ListWorkspacesRow struct {
 }
 
 func (q *Queries) ListWorkspaces(ctx context.Context) ([]ListWorkspacesRow, error) {
-	rows, err := q.db.QueryContext(ctx, listWorkspaces)
+	rows, err := q.query(ctx, q.listWorkspacesStmt, listWorkspaces)
 	if err != nil {
 		return nil, err
 	}
@@ -421,7 +421,7 @@ SELECT document FROM rigs WHERE phase <> 'closed' ORDER BY opened_at
 `
 
 func (q *Queries) OpenRigs(ctx context.Context) ([]string, error) {
-	rows, err := q.db.QueryContext(ctx, openRigs)
+	rows, err := q.query(ctx, q.openRigsStmt, openRigs)
 	if err != nil {
 		return nil, err
 	}
@@ -448,7 +448,7 @@ SELECT hash, name, kind, token, created_at, expires_at FROM sessions WHERE hash 
 `
 
 func (q *Queries) SessionByHash(ctx context.Context, hash []byte) (Session, error) {
-	row := q.db.QueryRowContext(ctx, sessionByHash, hash)
+	row := q.queryRow(ctx, q.sessionByHashStmt, sessionByHash, hash)
 	var i Session
 	err := row.Scan(
 		&i.Hash,
@@ -466,7 +466,7 @@ DELETE FROM signin_links WHERE hash = ? RETURNING hash, name, kind, token, expir
 `
 
 func (q *Queries) TakeLink(ctx context.Context, hash []byte) (SigninLink, error) {
-	row := q.db.QueryRowContext(ctx, takeLink, hash)
+	row := q.queryRow(ctx, q.takeLinkStmt, takeLink, hash)
 	var i SigninLink
 	err := row.Scan(
 		&i.Hash,
@@ -483,7 +483,7 @@ SELECT id, name, kind, hash, created_at, last_used_at, expires_at FROM tokens WH
 `
 
 func (q *Queries) TokenByHash(ctx context.Context, hash []byte) (Token, error) {
-	row := q.db.QueryRowContext(ctx, tokenByHash, hash)
+	row := q.queryRow(ctx, q.tokenByHashStmt, tokenByHash, hash)
 	var i Token
 	err := row.Scan(
 		&i.ID,
@@ -507,7 +507,7 @@ type TouchTokenParams struct {
 }
 
 func (q *Queries) TouchToken(ctx context.Context, arg TouchTokenParams) error {
-	_, err := q.db.ExecContext(ctx, touchToken, arg.LastUsedAt, arg.ID)
+	_, err := q.exec(ctx, q.touchTokenStmt, touchToken, arg.LastUsedAt, arg.ID)
 	return err
 }
 
@@ -517,7 +517,7 @@ DELETE FROM rigs WHERE phase = 'closed' AND id NOT IN
 `
 
 func (q *Queries) TrimRigs(ctx context.Context, keep int64) error {
-	_, err := q.db.ExecContext(ctx, trimRigs, keep)
+	_, err := q.exec(ctx, q.trimRigsStmt, trimRigs, keep)
 	return err
 }
 
@@ -543,7 +543,7 @@ type UpsertRigParams struct {
 }
 
 func (q *Queries) UpsertRig(ctx context.Context, arg UpsertRigParams) error {
-	_, err := q.db.ExecContext(ctx, upsertRig,
+	_, err := q.exec(ctx, q.upsertRigStmt, upsertRig,
 		arg.ID,
 		arg.Workspace,
 		arg.Space,

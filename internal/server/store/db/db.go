@@ -7,6 +7,7 @@ package db
 import (
 	"context"
 	"database/sql"
+	"fmt"
 )
 
 type DBTX interface {
@@ -20,12 +21,578 @@ func New(db DBTX) *Queries {
 	return &Queries{db: db}
 }
 
+func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
+	q := Queries{db: db}
+	var err error
+	if q.auditHeadStmt, err = db.PrepareContext(ctx, auditHead); err != nil {
+		return nil, fmt.Errorf("error preparing query AuditHead: %w", err)
+	}
+	if q.auditHeadsStmt, err = db.PrepareContext(ctx, auditHeads); err != nil {
+		return nil, fmt.Errorf("error preparing query AuditHeads: %w", err)
+	}
+	if q.auditRowsStmt, err = db.PrepareContext(ctx, auditRows); err != nil {
+		return nil, fmt.Errorf("error preparing query AuditRows: %w", err)
+	}
+	if q.auditSealStmt, err = db.PrepareContext(ctx, auditSeal); err != nil {
+		return nil, fmt.Errorf("error preparing query AuditSeal: %w", err)
+	}
+	if q.closedRigsStmt, err = db.PrepareContext(ctx, closedRigs); err != nil {
+		return nil, fmt.Errorf("error preparing query ClosedRigs: %w", err)
+	}
+	if q.closedRigsByPrefixStmt, err = db.PrepareContext(ctx, closedRigsByPrefix); err != nil {
+		return nil, fmt.Errorf("error preparing query ClosedRigsByPrefix: %w", err)
+	}
+	if q.deleteAuditHeadStmt, err = db.PrepareContext(ctx, deleteAuditHead); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteAuditHead: %w", err)
+	}
+	if q.deleteAuditRowsStmt, err = db.PrepareContext(ctx, deleteAuditRows); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteAuditRows: %w", err)
+	}
+	if q.deleteExpiredStmt, err = db.PrepareContext(ctx, deleteExpired); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteExpired: %w", err)
+	}
+	if q.deleteExpiredLinksStmt, err = db.PrepareContext(ctx, deleteExpiredLinks); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteExpiredLinks: %w", err)
+	}
+	if q.deleteExpiredTokensStmt, err = db.PrepareContext(ctx, deleteExpiredTokens); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteExpiredTokens: %w", err)
+	}
+	if q.deleteLinksOfTokenStmt, err = db.PrepareContext(ctx, deleteLinksOfToken); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteLinksOfToken: %w", err)
+	}
+	if q.deleteMemberStmt, err = db.PrepareContext(ctx, deleteMember); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteMember: %w", err)
+	}
+	if q.deleteMembersOfStmt, err = db.PrepareContext(ctx, deleteMembersOf); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteMembersOf: %w", err)
+	}
+	if q.deleteRuleStmt, err = db.PrepareContext(ctx, deleteRule); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteRule: %w", err)
+	}
+	if q.deleteRulesOfStmt, err = db.PrepareContext(ctx, deleteRulesOf); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteRulesOf: %w", err)
+	}
+	if q.deleteRulesOfSpaceStmt, err = db.PrepareContext(ctx, deleteRulesOfSpace); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteRulesOfSpace: %w", err)
+	}
+	if q.deleteSessionStmt, err = db.PrepareContext(ctx, deleteSession); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteSession: %w", err)
+	}
+	if q.deleteSessionsOfTokenStmt, err = db.PrepareContext(ctx, deleteSessionsOfToken); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteSessionsOfToken: %w", err)
+	}
+	if q.deleteSpaceStmt, err = db.PrepareContext(ctx, deleteSpace); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteSpace: %w", err)
+	}
+	if q.deleteTokenStmt, err = db.PrepareContext(ctx, deleteToken); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteToken: %w", err)
+	}
+	if q.deleteWorkspaceStmt, err = db.PrepareContext(ctx, deleteWorkspace); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteWorkspace: %w", err)
+	}
+	if q.deleteWorkspaceEgressStmt, err = db.PrepareContext(ctx, deleteWorkspaceEgress); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteWorkspaceEgress: %w", err)
+	}
+	if q.hasSpaceStmt, err = db.PrepareContext(ctx, hasSpace); err != nil {
+		return nil, fmt.Errorf("error preparing query HasSpace: %w", err)
+	}
+	if q.hasWorkspaceStmt, err = db.PrepareContext(ctx, hasWorkspace); err != nil {
+		return nil, fmt.Errorf("error preparing query HasWorkspace: %w", err)
+	}
+	if q.insertAuditRowStmt, err = db.PrepareContext(ctx, insertAuditRow); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertAuditRow: %w", err)
+	}
+	if q.insertLinkStmt, err = db.PrepareContext(ctx, insertLink); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertLink: %w", err)
+	}
+	if q.insertRuleStmt, err = db.PrepareContext(ctx, insertRule); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertRule: %w", err)
+	}
+	if q.insertSessionStmt, err = db.PrepareContext(ctx, insertSession); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertSession: %w", err)
+	}
+	if q.insertSpaceStmt, err = db.PrepareContext(ctx, insertSpace); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertSpace: %w", err)
+	}
+	if q.insertTokenStmt, err = db.PrepareContext(ctx, insertToken); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertToken: %w", err)
+	}
+	if q.insertWorkspaceStmt, err = db.PrepareContext(ctx, insertWorkspace); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertWorkspace: %w", err)
+	}
+	if q.insertWorkspaceEgressStmt, err = db.PrepareContext(ctx, insertWorkspaceEgress); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertWorkspaceEgress: %w", err)
+	}
+	if q.lastAuditRowStmt, err = db.PrepareContext(ctx, lastAuditRow); err != nil {
+		return nil, fmt.Errorf("error preparing query LastAuditRow: %w", err)
+	}
+	if q.listMembersStmt, err = db.PrepareContext(ctx, listMembers); err != nil {
+		return nil, fmt.Errorf("error preparing query ListMembers: %w", err)
+	}
+	if q.listRulesStmt, err = db.PrepareContext(ctx, listRules); err != nil {
+		return nil, fmt.Errorf("error preparing query ListRules: %w", err)
+	}
+	if q.listSpacesStmt, err = db.PrepareContext(ctx, listSpaces); err != nil {
+		return nil, fmt.Errorf("error preparing query ListSpaces: %w", err)
+	}
+	if q.listTokensStmt, err = db.PrepareContext(ctx, listTokens); err != nil {
+		return nil, fmt.Errorf("error preparing query ListTokens: %w", err)
+	}
+	if q.listWorkspacesStmt, err = db.PrepareContext(ctx, listWorkspaces); err != nil {
+		return nil, fmt.Errorf("error preparing query ListWorkspaces: %w", err)
+	}
+	if q.openRigsStmt, err = db.PrepareContext(ctx, openRigs); err != nil {
+		return nil, fmt.Errorf("error preparing query OpenRigs: %w", err)
+	}
+	if q.putAuditHeadStmt, err = db.PrepareContext(ctx, putAuditHead); err != nil {
+		return nil, fmt.Errorf("error preparing query PutAuditHead: %w", err)
+	}
+	if q.putAuditSealStmt, err = db.PrepareContext(ctx, putAuditSeal); err != nil {
+		return nil, fmt.Errorf("error preparing query PutAuditSeal: %w", err)
+	}
+	if q.putMemberStmt, err = db.PrepareContext(ctx, putMember); err != nil {
+		return nil, fmt.Errorf("error preparing query PutMember: %w", err)
+	}
+	if q.readOnlySpacesStmt, err = db.PrepareContext(ctx, readOnlySpaces); err != nil {
+		return nil, fmt.Errorf("error preparing query ReadOnlySpaces: %w", err)
+	}
+	if q.sessionByHashStmt, err = db.PrepareContext(ctx, sessionByHash); err != nil {
+		return nil, fmt.Errorf("error preparing query SessionByHash: %w", err)
+	}
+	if q.setSpaceModeStmt, err = db.PrepareContext(ctx, setSpaceMode); err != nil {
+		return nil, fmt.Errorf("error preparing query SetSpaceMode: %w", err)
+	}
+	if q.takeLinkStmt, err = db.PrepareContext(ctx, takeLink); err != nil {
+		return nil, fmt.Errorf("error preparing query TakeLink: %w", err)
+	}
+	if q.tokenByHashStmt, err = db.PrepareContext(ctx, tokenByHash); err != nil {
+		return nil, fmt.Errorf("error preparing query TokenByHash: %w", err)
+	}
+	if q.touchTokenStmt, err = db.PrepareContext(ctx, touchToken); err != nil {
+		return nil, fmt.Errorf("error preparing query TouchToken: %w", err)
+	}
+	if q.trimRigsStmt, err = db.PrepareContext(ctx, trimRigs); err != nil {
+		return nil, fmt.Errorf("error preparing query TrimRigs: %w", err)
+	}
+	if q.upsertRigStmt, err = db.PrepareContext(ctx, upsertRig); err != nil {
+		return nil, fmt.Errorf("error preparing query UpsertRig: %w", err)
+	}
+	if q.workspaceEgressStmt, err = db.PrepareContext(ctx, workspaceEgress); err != nil {
+		return nil, fmt.Errorf("error preparing query WorkspaceEgress: %w", err)
+	}
+	return &q, nil
+}
+
+func (q *Queries) Close() error {
+	var err error
+	if q.auditHeadStmt != nil {
+		if cerr := q.auditHeadStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing auditHeadStmt: %w", cerr)
+		}
+	}
+	if q.auditHeadsStmt != nil {
+		if cerr := q.auditHeadsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing auditHeadsStmt: %w", cerr)
+		}
+	}
+	if q.auditRowsStmt != nil {
+		if cerr := q.auditRowsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing auditRowsStmt: %w", cerr)
+		}
+	}
+	if q.auditSealStmt != nil {
+		if cerr := q.auditSealStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing auditSealStmt: %w", cerr)
+		}
+	}
+	if q.closedRigsStmt != nil {
+		if cerr := q.closedRigsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing closedRigsStmt: %w", cerr)
+		}
+	}
+	if q.closedRigsByPrefixStmt != nil {
+		if cerr := q.closedRigsByPrefixStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing closedRigsByPrefixStmt: %w", cerr)
+		}
+	}
+	if q.deleteAuditHeadStmt != nil {
+		if cerr := q.deleteAuditHeadStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteAuditHeadStmt: %w", cerr)
+		}
+	}
+	if q.deleteAuditRowsStmt != nil {
+		if cerr := q.deleteAuditRowsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteAuditRowsStmt: %w", cerr)
+		}
+	}
+	if q.deleteExpiredStmt != nil {
+		if cerr := q.deleteExpiredStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteExpiredStmt: %w", cerr)
+		}
+	}
+	if q.deleteExpiredLinksStmt != nil {
+		if cerr := q.deleteExpiredLinksStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteExpiredLinksStmt: %w", cerr)
+		}
+	}
+	if q.deleteExpiredTokensStmt != nil {
+		if cerr := q.deleteExpiredTokensStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteExpiredTokensStmt: %w", cerr)
+		}
+	}
+	if q.deleteLinksOfTokenStmt != nil {
+		if cerr := q.deleteLinksOfTokenStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteLinksOfTokenStmt: %w", cerr)
+		}
+	}
+	if q.deleteMemberStmt != nil {
+		if cerr := q.deleteMemberStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteMemberStmt: %w", cerr)
+		}
+	}
+	if q.deleteMembersOfStmt != nil {
+		if cerr := q.deleteMembersOfStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteMembersOfStmt: %w", cerr)
+		}
+	}
+	if q.deleteRuleStmt != nil {
+		if cerr := q.deleteRuleStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteRuleStmt: %w", cerr)
+		}
+	}
+	if q.deleteRulesOfStmt != nil {
+		if cerr := q.deleteRulesOfStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteRulesOfStmt: %w", cerr)
+		}
+	}
+	if q.deleteRulesOfSpaceStmt != nil {
+		if cerr := q.deleteRulesOfSpaceStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteRulesOfSpaceStmt: %w", cerr)
+		}
+	}
+	if q.deleteSessionStmt != nil {
+		if cerr := q.deleteSessionStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteSessionStmt: %w", cerr)
+		}
+	}
+	if q.deleteSessionsOfTokenStmt != nil {
+		if cerr := q.deleteSessionsOfTokenStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteSessionsOfTokenStmt: %w", cerr)
+		}
+	}
+	if q.deleteSpaceStmt != nil {
+		if cerr := q.deleteSpaceStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteSpaceStmt: %w", cerr)
+		}
+	}
+	if q.deleteTokenStmt != nil {
+		if cerr := q.deleteTokenStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteTokenStmt: %w", cerr)
+		}
+	}
+	if q.deleteWorkspaceStmt != nil {
+		if cerr := q.deleteWorkspaceStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteWorkspaceStmt: %w", cerr)
+		}
+	}
+	if q.deleteWorkspaceEgressStmt != nil {
+		if cerr := q.deleteWorkspaceEgressStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteWorkspaceEgressStmt: %w", cerr)
+		}
+	}
+	if q.hasSpaceStmt != nil {
+		if cerr := q.hasSpaceStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing hasSpaceStmt: %w", cerr)
+		}
+	}
+	if q.hasWorkspaceStmt != nil {
+		if cerr := q.hasWorkspaceStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing hasWorkspaceStmt: %w", cerr)
+		}
+	}
+	if q.insertAuditRowStmt != nil {
+		if cerr := q.insertAuditRowStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertAuditRowStmt: %w", cerr)
+		}
+	}
+	if q.insertLinkStmt != nil {
+		if cerr := q.insertLinkStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertLinkStmt: %w", cerr)
+		}
+	}
+	if q.insertRuleStmt != nil {
+		if cerr := q.insertRuleStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertRuleStmt: %w", cerr)
+		}
+	}
+	if q.insertSessionStmt != nil {
+		if cerr := q.insertSessionStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertSessionStmt: %w", cerr)
+		}
+	}
+	if q.insertSpaceStmt != nil {
+		if cerr := q.insertSpaceStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertSpaceStmt: %w", cerr)
+		}
+	}
+	if q.insertTokenStmt != nil {
+		if cerr := q.insertTokenStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertTokenStmt: %w", cerr)
+		}
+	}
+	if q.insertWorkspaceStmt != nil {
+		if cerr := q.insertWorkspaceStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertWorkspaceStmt: %w", cerr)
+		}
+	}
+	if q.insertWorkspaceEgressStmt != nil {
+		if cerr := q.insertWorkspaceEgressStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertWorkspaceEgressStmt: %w", cerr)
+		}
+	}
+	if q.lastAuditRowStmt != nil {
+		if cerr := q.lastAuditRowStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing lastAuditRowStmt: %w", cerr)
+		}
+	}
+	if q.listMembersStmt != nil {
+		if cerr := q.listMembersStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listMembersStmt: %w", cerr)
+		}
+	}
+	if q.listRulesStmt != nil {
+		if cerr := q.listRulesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listRulesStmt: %w", cerr)
+		}
+	}
+	if q.listSpacesStmt != nil {
+		if cerr := q.listSpacesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listSpacesStmt: %w", cerr)
+		}
+	}
+	if q.listTokensStmt != nil {
+		if cerr := q.listTokensStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listTokensStmt: %w", cerr)
+		}
+	}
+	if q.listWorkspacesStmt != nil {
+		if cerr := q.listWorkspacesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listWorkspacesStmt: %w", cerr)
+		}
+	}
+	if q.openRigsStmt != nil {
+		if cerr := q.openRigsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing openRigsStmt: %w", cerr)
+		}
+	}
+	if q.putAuditHeadStmt != nil {
+		if cerr := q.putAuditHeadStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing putAuditHeadStmt: %w", cerr)
+		}
+	}
+	if q.putAuditSealStmt != nil {
+		if cerr := q.putAuditSealStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing putAuditSealStmt: %w", cerr)
+		}
+	}
+	if q.putMemberStmt != nil {
+		if cerr := q.putMemberStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing putMemberStmt: %w", cerr)
+		}
+	}
+	if q.readOnlySpacesStmt != nil {
+		if cerr := q.readOnlySpacesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing readOnlySpacesStmt: %w", cerr)
+		}
+	}
+	if q.sessionByHashStmt != nil {
+		if cerr := q.sessionByHashStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing sessionByHashStmt: %w", cerr)
+		}
+	}
+	if q.setSpaceModeStmt != nil {
+		if cerr := q.setSpaceModeStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setSpaceModeStmt: %w", cerr)
+		}
+	}
+	if q.takeLinkStmt != nil {
+		if cerr := q.takeLinkStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing takeLinkStmt: %w", cerr)
+		}
+	}
+	if q.tokenByHashStmt != nil {
+		if cerr := q.tokenByHashStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing tokenByHashStmt: %w", cerr)
+		}
+	}
+	if q.touchTokenStmt != nil {
+		if cerr := q.touchTokenStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing touchTokenStmt: %w", cerr)
+		}
+	}
+	if q.trimRigsStmt != nil {
+		if cerr := q.trimRigsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing trimRigsStmt: %w", cerr)
+		}
+	}
+	if q.upsertRigStmt != nil {
+		if cerr := q.upsertRigStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing upsertRigStmt: %w", cerr)
+		}
+	}
+	if q.workspaceEgressStmt != nil {
+		if cerr := q.workspaceEgressStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing workspaceEgressStmt: %w", cerr)
+		}
+	}
+	return err
+}
+
+func (q *Queries) exec(ctx context.Context, stmt *sql.Stmt, query string, args ...interface{}) (sql.Result, error) {
+	switch {
+	case stmt != nil && q.tx != nil:
+		return q.tx.StmtContext(ctx, stmt).ExecContext(ctx, args...)
+	case stmt != nil:
+		return stmt.ExecContext(ctx, args...)
+	default:
+		return q.db.ExecContext(ctx, query, args...)
+	}
+}
+
+func (q *Queries) query(ctx context.Context, stmt *sql.Stmt, query string, args ...interface{}) (*sql.Rows, error) {
+	switch {
+	case stmt != nil && q.tx != nil:
+		return q.tx.StmtContext(ctx, stmt).QueryContext(ctx, args...)
+	case stmt != nil:
+		return stmt.QueryContext(ctx, args...)
+	default:
+		return q.db.QueryContext(ctx, query, args...)
+	}
+}
+
+func (q *Queries) queryRow(ctx context.Context, stmt *sql.Stmt, query string, args ...interface{}) *sql.Row {
+	switch {
+	case stmt != nil && q.tx != nil:
+		return q.tx.StmtContext(ctx, stmt).QueryRowContext(ctx, args...)
+	case stmt != nil:
+		return stmt.QueryRowContext(ctx, args...)
+	default:
+		return q.db.QueryRowContext(ctx, query, args...)
+	}
+}
+
 type Queries struct {
-	db DBTX
+	db                        DBTX
+	tx                        *sql.Tx
+	auditHeadStmt             *sql.Stmt
+	auditHeadsStmt            *sql.Stmt
+	auditRowsStmt             *sql.Stmt
+	auditSealStmt             *sql.Stmt
+	closedRigsStmt            *sql.Stmt
+	closedRigsByPrefixStmt    *sql.Stmt
+	deleteAuditHeadStmt       *sql.Stmt
+	deleteAuditRowsStmt       *sql.Stmt
+	deleteExpiredStmt         *sql.Stmt
+	deleteExpiredLinksStmt    *sql.Stmt
+	deleteExpiredTokensStmt   *sql.Stmt
+	deleteLinksOfTokenStmt    *sql.Stmt
+	deleteMemberStmt          *sql.Stmt
+	deleteMembersOfStmt       *sql.Stmt
+	deleteRuleStmt            *sql.Stmt
+	deleteRulesOfStmt         *sql.Stmt
+	deleteRulesOfSpaceStmt    *sql.Stmt
+	deleteSessionStmt         *sql.Stmt
+	deleteSessionsOfTokenStmt *sql.Stmt
+	deleteSpaceStmt           *sql.Stmt
+	deleteTokenStmt           *sql.Stmt
+	deleteWorkspaceStmt       *sql.Stmt
+	deleteWorkspaceEgressStmt *sql.Stmt
+	hasSpaceStmt              *sql.Stmt
+	hasWorkspaceStmt          *sql.Stmt
+	insertAuditRowStmt        *sql.Stmt
+	insertLinkStmt            *sql.Stmt
+	insertRuleStmt            *sql.Stmt
+	insertSessionStmt         *sql.Stmt
+	insertSpaceStmt           *sql.Stmt
+	insertTokenStmt           *sql.Stmt
+	insertWorkspaceStmt       *sql.Stmt
+	insertWorkspaceEgressStmt *sql.Stmt
+	lastAuditRowStmt          *sql.Stmt
+	listMembersStmt           *sql.Stmt
+	listRulesStmt             *sql.Stmt
+	listSpacesStmt            *sql.Stmt
+	listTokensStmt            *sql.Stmt
+	listWorkspacesStmt        *sql.Stmt
+	openRigsStmt              *sql.Stmt
+	putAuditHeadStmt          *sql.Stmt
+	putAuditSealStmt          *sql.Stmt
+	putMemberStmt             *sql.Stmt
+	readOnlySpacesStmt        *sql.Stmt
+	sessionByHashStmt         *sql.Stmt
+	setSpaceModeStmt          *sql.Stmt
+	takeLinkStmt              *sql.Stmt
+	tokenByHashStmt           *sql.Stmt
+	touchTokenStmt            *sql.Stmt
+	trimRigsStmt              *sql.Stmt
+	upsertRigStmt             *sql.Stmt
+	workspaceEgressStmt       *sql.Stmt
 }
 
 func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 	return &Queries{
-		db: tx,
+		db:                        tx,
+		tx:                        tx,
+		auditHeadStmt:             q.auditHeadStmt,
+		auditHeadsStmt:            q.auditHeadsStmt,
+		auditRowsStmt:             q.auditRowsStmt,
+		auditSealStmt:             q.auditSealStmt,
+		closedRigsStmt:            q.closedRigsStmt,
+		closedRigsByPrefixStmt:    q.closedRigsByPrefixStmt,
+		deleteAuditHeadStmt:       q.deleteAuditHeadStmt,
+		deleteAuditRowsStmt:       q.deleteAuditRowsStmt,
+		deleteExpiredStmt:         q.deleteExpiredStmt,
+		deleteExpiredLinksStmt:    q.deleteExpiredLinksStmt,
+		deleteExpiredTokensStmt:   q.deleteExpiredTokensStmt,
+		deleteLinksOfTokenStmt:    q.deleteLinksOfTokenStmt,
+		deleteMemberStmt:          q.deleteMemberStmt,
+		deleteMembersOfStmt:       q.deleteMembersOfStmt,
+		deleteRuleStmt:            q.deleteRuleStmt,
+		deleteRulesOfStmt:         q.deleteRulesOfStmt,
+		deleteRulesOfSpaceStmt:    q.deleteRulesOfSpaceStmt,
+		deleteSessionStmt:         q.deleteSessionStmt,
+		deleteSessionsOfTokenStmt: q.deleteSessionsOfTokenStmt,
+		deleteSpaceStmt:           q.deleteSpaceStmt,
+		deleteTokenStmt:           q.deleteTokenStmt,
+		deleteWorkspaceStmt:       q.deleteWorkspaceStmt,
+		deleteWorkspaceEgressStmt: q.deleteWorkspaceEgressStmt,
+		hasSpaceStmt:              q.hasSpaceStmt,
+		hasWorkspaceStmt:          q.hasWorkspaceStmt,
+		insertAuditRowStmt:        q.insertAuditRowStmt,
+		insertLinkStmt:            q.insertLinkStmt,
+		insertRuleStmt:            q.insertRuleStmt,
+		insertSessionStmt:         q.insertSessionStmt,
+		insertSpaceStmt:           q.insertSpaceStmt,
+		insertTokenStmt:           q.insertTokenStmt,
+		insertWorkspaceStmt:       q.insertWorkspaceStmt,
+		insertWorkspaceEgressStmt: q.insertWorkspaceEgressStmt,
+		lastAuditRowStmt:          q.lastAuditRowStmt,
+		listMembersStmt:           q.listMembersStmt,
+		listRulesStmt:             q.listRulesStmt,
+		listSpacesStmt:            q.listSpacesStmt,
+		listTokensStmt:            q.listTokensStmt,
+		listWorkspacesStmt:        q.listWorkspacesStmt,
+		openRigsStmt:              q.openRigsStmt,
+		putAuditHeadStmt:          q.putAuditHeadStmt,
+		putAuditSealStmt:          q.putAuditSealStmt,
+		putMemberStmt:             q.putMemberStmt,
+		readOnlySpacesStmt:        q.readOnlySpacesStmt,
+		sessionByHashStmt:         q.sessionByHashStmt,
+		setSpaceModeStmt:          q.setSpaceModeStmt,
+		takeLinkStmt:              q.takeLinkStmt,
+		tokenByHashStmt:           q.tokenByHashStmt,
+		touchTokenStmt:            q.touchTokenStmt,
+		trimRigsStmt:              q.trimRigsStmt,
+		upsertRigStmt:             q.upsertRigStmt,
+		workspaceEgressStmt:       q.workspaceEgressStmt,
 	}
 }

@@ -14,7 +14,7 @@ DELETE FROM workspace_egress WHERE workspace = ?
 `
 
 func (q *Queries) DeleteWorkspaceEgress(ctx context.Context, workspace string) error {
-	_, err := q.db.ExecContext(ctx, deleteWorkspaceEgress, workspace)
+	_, err := q.exec(ctx, q.deleteWorkspaceEgressStmt, deleteWorkspaceEgress, workspace)
 	return err
 }
 
@@ -31,7 +31,7 @@ type InsertWorkspaceEgressParams struct {
 }
 
 func (q *Queries) InsertWorkspaceEgress(ctx context.Context, arg InsertWorkspaceEgressParams) error {
-	_, err := q.db.ExecContext(ctx, insertWorkspaceEgress,
+	_, err := q.exec(ctx, q.insertWorkspaceEgressStmt, insertWorkspaceEgress,
 		arg.Workspace,
 		arg.Surface,
 		arg.Effect,
@@ -52,7 +52,7 @@ type WorkspaceEgressRow struct {
 }
 
 func (q *Queries) WorkspaceEgress(ctx context.Context, workspace string) ([]WorkspaceEgressRow, error) {
-	rows, err := q.db.QueryContext(ctx, workspaceEgress, workspace)
+	rows, err := q.query(ctx, q.workspaceEgressStmt, workspaceEgress, workspace)
 	if err != nil {
 		return nil, err
 	}
