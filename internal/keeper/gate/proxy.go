@@ -117,7 +117,8 @@ func readProxyAnswer(r *bufio.Reader) (status int, err error) {
 	if err != nil || answer.ProtoMajor != 1 || answer.StatusCode < 200 {
 		return 0, errNotHTTP
 	}
-	return answer.StatusCode, answer.Body.Close()
+	_ = answer.Body.Close() // a refusal's page was not read, and says nothing
+	return answer.StatusCode, nil
 }
 
 // proxyHead turns the head of a request for host, which was judged, into one that

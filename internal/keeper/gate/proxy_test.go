@@ -275,6 +275,9 @@ func TestProxyFailures(t *testing.T) {
 		"an interim answer":    {answers("HTTP/1.1 100 Continue\r\n\r\n"), "a.test", 443, ReasonProxyUnreachable},
 		"a switch of protocol": {answers("HTTP/1.1 101 Switching Protocols\r\n\r\n"), "a.test", 443, ReasonProxyUnreachable},
 		"a redirect":           {answers("HTTP/1.1 302 Found\r\nLocation: http://evil.test/\r\n\r\n"), "a.test", 443, ReasonProxyRefused},
+		"403, with a page":     {answers("HTTP/1.1 403 Forbidden\r\nContent-Length: 10\r\n\r\n0123456789"), "a.test", 443, ReasonProxyRefused},
+		"503, with a page":     {answers("HTTP/1.1 503 Unavailable\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n"), "a.test", 443, ReasonProxyFailed},
+		"407, with a page":     {answers("HTTP/1.1 407 Who\r\nContent-Length: 10\r\nProxy-Authenticate: Basic\r\n\r\n0123456789"), "a.test", 443, ReasonProxyAuthentication},
 		"HTTP/2":               {answers("HTTP/2.0 200 OK\r\n\r\n"), "a.test", 443, ReasonProxyUnreachable},
 		"not HTTP":             {answers("SSH-2.0-OpenSSH_9.2\r\n\r\n"), "a.test", 443, ReasonProxyUnreachable},
 	} {
