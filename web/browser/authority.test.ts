@@ -307,11 +307,12 @@ describe("the audit log", () => {
     await s.page.keyboard.type("echo twelve");
     await list().getByText("11 key presses").waitFor();
     const agent = { principal: "build-agent", kind: "agent" };
-    await s.post("/__fake/audit", { rig, rows: [{ ...agent, action: "exec", class: "processSpawn", detail: { argv: "<b>make</b> test" } }] });
+    const began = new Date().toISOString();
+    await s.post("/__fake/audit", { rig, rows: [{ ...agent, action: "exec", class: "processSpawn", time: began, detail: { argv: "<b>make</b> test" } }] });
     await list().getByRole("listitem").filter({ hasText: "ran a program" }).getByText("<b>make</b> test").waitFor();
     const seq = await s.page.evaluate(async (id) => ((await (await fetch(`/v1/rigs/${id}/audit?after=0&limit=500`)).json()) as { rows: { seq: number; action: string }[] }).rows.find((r) => r.action === "exec")?.seq, rig);
-    await s.post("/__fake/audit", { rig, rows: [{ ...agent, action: "exec", ref: seq, outcome: "done" }, { ...agent, action: "write_file", outcome: "controlHeld" }] });
-    await list().getByRole("listitem").filter({ hasText: "ran a program" }).getByText(/in \d+\.\d s/).waitFor();
+    await s.post("/__fake/audit", { rig, rows: [{ ...agent, action: "exec", ref: seq, outcome: "done", time: new Date(Date.parse(began) + 2300).toISOString() }, { ...agent, action: "write_file", outcome: "controlHeld" }] });
+    await list().getByRole("listitem").filter({ hasText: "ran a program" }).getByText("in 2.3 s").waitFor();
     await list().getByText("refused: somebody else held control (controlHeld)").waitFor();
     await shot(s.page, "audit");
     expect(await violations(s.page)).toEqual([]);

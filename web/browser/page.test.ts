@@ -383,7 +383,7 @@ describe("settings", () => {
   it("list the machines of every space and close them", async () => {
     s = await open(browser);
     await startTerminal(s);
-    await s.page.getByRole("link", { name: "Settings" }).click();
+    await s.page.getByRole("link", { name: "Settings", exact: true }).click();
     const row = s.page.getByRole("row").filter({ hasText: "default/welcome" });
     await row.getByText("running").waitFor();
     await row.getByRole("button", { name: "Close default/welcome/terminal" }).click();
@@ -473,7 +473,7 @@ describe("on a narrow screen", () => {
     await s.page.getByRole("tab", { name: "Egress" }).press("Escape");
     await s.page.getByLabel("Host to admit").waitFor({ state: "detached" });
     await s.page.getByRole("button", { name: "Open the menu" }).click();
-    await s.page.getByRole("link", { name: "Settings" }).click();
+    await s.page.getByRole("link", { name: "Settings", exact: true }).click();
     await s.page.getByRole("heading", { name: "Enclosures" }).waitFor();
     expect(await overflow()).toBe(0);
     await shot(s.page, "narrow-settings");

@@ -88,9 +88,9 @@ export const hour = (time: string): string => {
   return Number.isNaN(d.getTime()) ? "–" : d.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
 };
 
-/** took says how long something was: in 0.3 s. */
+/** took says how long something was: in 0.3 s. What was over at once is not worth a word. */
 export function took(from: string, to: string): string {
   const ms = Date.parse(to) - Date.parse(from);
-  if (!(ms >= 0)) return "";
+  if (!(ms >= 100)) return "";
   return ms < 60_000 ? `in ${(ms / 1000).toFixed(ms < 9950 ? 1 : 0)} s` : `in ${countdown(ms / 1000)}`;
 }
