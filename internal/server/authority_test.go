@@ -85,6 +85,7 @@ func TestControlIsExclusiveAndAgentsAreTold(t *testing.T) {
 		"write": func(c *client.Client) error { return c.WriteFiles(ctxOf(t), r.ID, "~", strings.NewReader("")) },
 		"park":  func(c *client.Client) error { _, err := c.Park(ctxOf(t), r.ID); return err },
 		"close": func(c *client.Client) error { _, err := c.Close(ctxOf(t), r.ID); return err },
+		"drop":  func(c *client.Client) error { return c.DeleteSpace(ctxOf(t), good) },
 	} {
 		for _, c := range []*client.Client{agent, bob} {
 			err := f(c)
@@ -93,6 +94,16 @@ func TestControlIsExclusiveAndAgentsAreTold(t *testing.T) {
 				t.Errorf("%s while ann holds control: %v", name, err)
 			}
 		}
+	}
+	_, err = agent.Deny(ctxOf(t), r.ID, "example.com")
+	code(t, err, rig.CodeControlHeld) // what the machine may reach is the holder's, too
+	if _, err := s.AddRule(ctxOf(t), serverapi.Default, client.NewRule{Class: rig.NetworkEgress, Effect: rig.Allow}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = agent.Allow(ctxOf(t), r.ID, "example.com")
+	code(t, err, rig.CodeControlHeld)
+	if _, err := bob.Allow(ctxOf(t), r.ID, "example.com"); err != nil {
+		t.Errorf("people answer what agents ask: %v", err)
 	}
 	_, err = bob.Take(ctxOf(t), r.ID, client.Take{})
 	code(t, err, rig.CodeControlHeld)
@@ -123,6 +134,52 @@ func TestControlIsExclusiveAndAgentsAreTold(t *testing.T) {
 	}
 	if r, err := s.Take(ctxOf(t), r.ID, client.Take{Force: true}); err != nil || r.Control.Holder.Name == "ann" {
 		t.Errorf("%+v %v", r.Control, err)
+	}
+}
+
+func TestControlTakenWhileAPersonIsAskedCounts(t *testing.T) {
+	s := start(t, home(t), nil)
+	r := s.ready(rig.Spec{Space: good})
+	ann := s.as(client.NewToken{Name: "ann", Kind: rig.Person})
+	agent := s.as(client.NewToken{Name: "otto", Kind: rig.Agent})
+	if _, err := s.AddRule(ctxOf(t), serverapi.Default, client.NewRule{Class: rig.EnclosureControl, Effect: rig.Ask}); err != nil {
+		t.Fatal(err)
+	}
+	ctx := ctxOf(t)
+	asked, watching := make(chan string, 8), make(chan struct{}, 1)
+	go func() {
+		_ = s.Events(ctx, client.EventOptions{}, func(e client.Event) bool { // ended by ctx
+			select {
+			case watching <- struct{}{}:
+			default:
+			}
+			if e.Approval != nil && e.Approval.State == rig.Pending {
+				asked <- e.Approval.ID
+			}
+			return true
+		})
+	}()
+	<-watching
+	for name, f := range map[string]func() error{
+		"close": func() error { _, err := agent.Close(ctx, r.ID); return err },
+		"park":  func() error { _, err := agent.Park(ctx, r.ID); return err },
+		"drop":  func() error { return agent.DeleteSpace(ctx, good) },
+	} {
+		done := make(chan error, 1)
+		go func() { done <- f() }()
+		q := <-asked
+		if _, err := ann.Take(ctx, r.ID, client.Take{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Approve(ctx, q, serverapi.ApprovalAnswer{}); err != nil {
+			t.Error(err)
+		}
+		if err := <-done; rig.CodeOf(err) != rig.CodeControlHeld {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := ann.Give(ctx, r.ID); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -169,20 +226,20 @@ func TestControlOfAVanishedViewerIsGivenBack(t *testing.T) {
 	}
 }
 
-func TestAnAgentsInputStopsReachingARigThatSomebodyTook(t *testing.T) {
-	s := start(t, home(t), nil)
-	r := s.ready(rig.Spec{Space: good})
-	agent := s.as(client.NewToken{Name: "otto", Kind: rig.Agent})
-	conn, err := agent.Stream(ctxOf(t), r.ID, "terminal")
+// terminal opens a terminal of a rig and returns what types into it and returns the
+// answer, and its reader.
+func terminal(t *testing.T, c *client.Client, id string) (echo func(text string) wire.Frame, rd *wire.Reader) {
+	t.Helper()
+	conn, err := c.Stream(ctxOf(t), id, "terminal")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	t.Cleanup(func() { conn.Close() })
 	w, rd := wire.NewWriter(conn), wire.NewReader(conn)
 	if err := w.WriteJSON(wire.KindStart, guestapi.TerminalRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	echo := func(text string) wire.Frame { // the fake terminal acknowledges, then says what it was told
+	return func(text string) wire.Frame { // the fake terminal acknowledges, then says what it was told
 		t.Helper()
 		if err := w.Write(wire.KindStdin, []byte(text)); err != nil {
 			t.Fatal(err)
@@ -196,7 +253,72 @@ func TestAnAgentsInputStopsReachingARigThatSomebodyTook(t *testing.T) {
 				return f
 			}
 		}
+	}, rd
+}
+
+func TestAStreamEndsWithWhatItWasBegunBy(t *testing.T) {
+	s := start(t, home(t), nil)
+	r := s.ready(rig.Spec{Space: good})
+	refused := func(f wire.Frame, want rig.Code) {
+		t.Helper()
+		var p rig.Problem
+		if f.Kind != wire.KindError || f.Decode(&p) != nil || p.Code != want {
+			t.Errorf("kind %d: %s", f.Kind, f.Payload)
+		}
 	}
+	otto := s.as(client.NewToken{Name: "otto", Kind: rig.Agent})
+
+	echo, _ := terminal(t, otto, r.ID)
+	if f := echo("one"); string(f.Payload) != "one" {
+		t.Errorf("%+v", f)
+	}
+	if _, err := s.ChangeSpace(ctxOf(t), serverapi.Default, good, client.SpaceChange{Mode: rig.ModeReadOnly}); err != nil {
+		t.Fatal(err)
+	}
+	refused(echo("two"), rig.CodeDenied)
+	if _, err := s.ChangeSpace(ctxOf(t), serverapi.Default, good, client.SpaceChange{Mode: rig.ModeNormal}); err != nil {
+		t.Fatal(err)
+	}
+
+	echo, _ = terminal(t, otto, r.ID)
+	echo("three")
+	if _, err := s.PutMember(ctxOf(t), serverapi.Default, client.Membership{Principal: "otto", Role: rig.Viewer}); err != nil {
+		t.Fatal(err)
+	}
+	refused(echo("four"), rig.CodeForbidden)
+
+	tok, err := s.CreateToken(ctxOf(t), client.NewToken{Name: "emma", Kind: rig.Agent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	emma := s.bearer(tok)
+	echo, rd := terminal(t, emma, r.ID)
+	echo("five")
+	events, first := make(chan error, 1), make(chan struct{}, 1)
+	go func() {
+		events <- emma.Events(ctxOf(t), client.EventOptions{}, func(client.Event) bool {
+			select {
+			case first <- struct{}{}:
+			default:
+			}
+			return true
+		})
+	}()
+	<-first
+	if err := s.RevokeToken(ctxOf(t), tok.ID); err != nil {
+		t.Fatal(err)
+	}
+	for err == nil { // nothing is typed: it ends by itself
+		_, err = rd.Next()
+	}
+	<-events
+}
+
+func TestAnAgentsInputStopsReachingARigThatSomebodyTook(t *testing.T) {
+	s := start(t, home(t), nil)
+	r := s.ready(rig.Spec{Space: good})
+	agent := s.as(client.NewToken{Name: "otto", Kind: rig.Agent})
+	echo, rd := terminal(t, agent, r.ID)
 	if f := echo("before"); string(f.Payload) != "before" {
 		t.Errorf("%+v", f)
 	}

@@ -88,6 +88,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, kind rigs.Kind) {
 		return
 	}
 	defer client.Close()
+	defer context.AfterFunc(ctx, func() { client.Close() })() // whoever it is may not go on
 	from, to := wire.NewReader(bufio.NewReaderSize(client, wire.MaxFrame)), wire.NewWriter(client)
 	if err := a.relay(ctx, &in, kind, client, from, to); err != nil {
 		_ = client.SetWriteDeadline(time.Now().Add(copyTimeout))

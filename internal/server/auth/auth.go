@@ -71,6 +71,7 @@ type Auth struct {
 	hosts Hosts
 
 	refusals *rate.Limiter // of log lines
+	live     live
 }
 
 // New returns an Auth whose server answers to the names in hosts.
@@ -92,6 +93,7 @@ type Caller struct {
 	TokenID string     // of the token, or the one that the session descends from
 	Owner   bool       // the server's owner: over the socket, or in a session that came from there
 	session store.Hash // of the cookie
+	until   time.Time  // when the token or the session ends; zero: never
 	// Behalf is the person who acts as the agent that Principal is, if one does.
 	Behalf *Caller
 }
@@ -162,7 +164,9 @@ func (a *Auth) Require(next http.Handler) http.Handler {
 			wire.WriteProblem(w, err)
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
+		ctx, done := a.live.add(r.Context(), c, a.now())
+		defer done()
+		next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, callerKey{}, c)))
 	})
 }
 
@@ -178,7 +182,7 @@ func asAgent(c Caller, r *http.Request) (Caller, error) {
 	if len(names) != 1 || GoodName(names[0]) != nil {
 		return c, rig.FieldErrorf(serverapi.AgentHeader, "the header %s names no agent: it takes a name like a token's", serverapi.AgentHeader)
 	}
-	return Caller{Principal: rig.Principal{Name: names[0], Kind: rig.Agent}, TokenID: c.TokenID, Behalf: &c}, nil
+	return Caller{Principal: rig.Principal{Name: names[0], Kind: rig.Agent}, TokenID: c.TokenID, until: c.until, Behalf: &c}, nil
 }
 
 // GoodName is an error that says why a principal cannot be named so.
@@ -210,7 +214,7 @@ func (a *Auth) identify(r *http.Request) (Caller, error) {
 				a.log.Warn("a token's use was not noted", "token", g.TokenID, "error", err)
 			}
 		}
-		return Caller{Principal: g.Principal, TokenID: g.TokenID}, nil
+		return Caller{Principal: g.Principal, TokenID: g.TokenID, until: g.ExpiresAt}, nil
 	}
 	if p, ok := overSocket(ctx); ok && p.uid == os.Getuid() {
 		return Caller{Principal: a.owner, Owner: true}, nil
@@ -221,7 +225,7 @@ func (a *Auth) identify(r *http.Request) (Caller, error) {
 		if err := a.check(g, err, "the session"); err != nil {
 			return Caller{}, err
 		}
-		return Caller{Principal: g.Principal, TokenID: g.TokenID, Owner: g.TokenID == "" && g.Principal.Kind == rig.Person, session: h}, nil
+		return Caller{Principal: g.Principal, TokenID: g.TokenID, Owner: g.TokenID == "" && g.Principal.Kind == rig.Person, session: h, until: g.ExpiresAt}, nil
 	}
 	return Caller{}, unauthenticated("no token and no session")
 }
@@ -278,7 +282,8 @@ func (a *Auth) Tokens(ctx context.Context) (serverapi.Tokens, error) {
 	return out, err
 }
 
-// Revoke makes a token, and the sessions that came from it, worthless.
+// Revoke makes a token, and the sessions that came from it, worthless, and ends the
+// requests and streams that they have open.
 func (a *Auth) Revoke(ctx context.Context, id string) error {
 	if err := people(ctx, "revoke tokens"); err != nil {
 		return err
@@ -286,6 +291,9 @@ func (a *Auth) Revoke(ctx context.Context, id string) error {
 	err := a.store.RevokeToken(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return rig.Errorf(rig.CodeNotFound, "no token %q: see 'rigs token ls'", id)
+	}
+	if err == nil {
+		a.live.end(id)
 	}
 	return err
 }

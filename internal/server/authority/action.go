@@ -13,6 +13,9 @@ type Action struct {
 	// Drives says that it changes something in the machine: it is refused while
 	// somebody else holds control.
 	Drives bool
+	// Leads says that it changes what the machine may do, and nothing in it: it is refused
+	// to agents while somebody holds control. People may, as they answer agents' questions.
+	Leads bool
 	// People says that agents never may.
 	People bool
 	// Ends says that it takes something away and gives nothing: it is done even when it
@@ -60,8 +63,8 @@ var (
 	ReadFile  = Action{Verb: "files.read", Role: rig.Viewer}
 	WriteFile = Action{Verb: "files.write", Role: rig.Member, Classes: driving, Drives: true}
 
-	EgressAllow = Action{Verb: "egress.allow", Role: rig.Member, Classes: []rig.Class{rig.NetworkEgress}}
-	EgressDeny  = Action{Verb: "egress.deny", Role: rig.Member, Classes: driving, Ends: true}
+	EgressAllow = Action{Verb: "egress.allow", Role: rig.Member, Classes: []rig.Class{rig.NetworkEgress}, Leads: true}
+	EgressDeny  = Action{Verb: "egress.deny", Role: rig.Member, Classes: driving, Leads: true, Ends: true}
 	EgressAsk   = Action{Verb: "egress.ask", Role: rig.Member}
 
 	Take    = Action{Verb: "take", Role: rig.Member, People: true, Ends: true} // of the agents' power
@@ -71,7 +74,7 @@ var (
 
 	SpaceCreate     = Action{Verb: "space.create", Role: rig.Member}
 	SpaceChange     = Action{Verb: "space.change", Role: rig.Admin, People: true}
-	SpaceDelete     = Action{Verb: "space.delete", Role: rig.Member, Classes: driving}
+	SpaceDelete     = Action{Verb: "space.delete", Role: rig.Member, Classes: driving, Drives: true} // it closes rigs
 	WorkspaceCreate = Action{Verb: "workspace.create", Role: rig.Admin, People: true}
 	WorkspaceDelete = Action{Verb: "workspace.delete", Role: rig.Owner, People: true}
 	WorkspaceEgress = Action{Verb: "workspace.egress", Role: rig.Admin, People: true}

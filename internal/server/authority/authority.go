@@ -252,11 +252,22 @@ func (a *Authority) decide(ctx context.Context, w Who, t Target, act *Action) er
 			return err
 		}
 	}
-	if act.Drives {
-		return Held(t, w.Principal)
+	return act.held(t, w.Principal)
+}
+
+// held is an error with code controlHeld when the action is not one for somebody else
+// than who holds control of its target.
+func (act *Action) held(t Target, by rig.Principal) error {
+	if act.Drives || act.Leads && by.Kind == rig.Agent {
+		return Held(t, by)
 	}
 	return nil
 }
+
+// Held is an error with code controlHeld when what was granted must not be done to a
+// rig, or no more: a person may have been asked in between, and another one have taken
+// control.
+func (g *Grant) Held(r *rig.Rig) error { return g.Action.held(On(r), g.Who.Principal) }
 
 // Held is an error with code controlHeld when somebody else holds control.
 func Held(t Target, by rig.Principal) error {
@@ -270,9 +281,38 @@ func Held(t Target, by rig.Principal) error {
 	return p
 }
 
+// still is an error when a stream that was granted must not go on: a role was taken
+// away, a guardrail denies it now, or its space has become read only. What has to be
+// asked for since then was granted before.
+func (a *Authority) still(w Who, t Target, act *Action) error {
+	if role := a.Role(w, t.Workspace); !suffices(role, act.Role) {
+		return rig.Errorf(rig.CodeForbidden, "%s may not go on: %s takes a %s of workspace %s", w.Name, act.Verb, act.Role, t.Workspace)
+	}
+	if w.Kind != rig.Agent {
+		return nil
+	}
+	if effect, class, rule, s := a.effect(w, t, act); effect == rig.Deny {
+		return denied(t, act, class, rule, s)
+	}
+	return nil
+}
+
 // guard applies the guardrails to an agent's action, asking a person where they
 // say so.
 func (a *Authority) guard(ctx context.Context, w Who, t Target, act *Action) error {
+	effect, class, rule, s := a.effect(w, t, act)
+	switch effect {
+	case rig.Allow:
+		return nil
+	case rig.Deny:
+		return denied(t, act, class, rule, s)
+	case rig.Ask:
+	}
+	return a.askPerson(ctx, w, t, act, class)
+}
+
+// effect is what the guardrails say of an agent's action.
+func (a *Authority) effect(w Who, t Target, act *Action) (rig.Effect, rig.Class, string, scope) {
 	a.mu.RLock()
 	rules := a.rules[t.Workspace] // replaced, never changed
 	s := scope{space: t.Space, agent: w.Name, mode: rig.ModeNormal}
@@ -281,17 +321,14 @@ func (a *Authority) guard(ctx context.Context, w Who, t Target, act *Action) err
 	}
 	a.mu.RUnlock()
 	effect, class, rule := judge(rules, act.Classes, s)
-	switch effect {
-	case rig.Allow:
-		return nil
-	case rig.Deny:
-		if s.mode == rig.ModeReadOnly {
-			return rig.Errorf(rig.CodeDenied, "space %s is read only: agents look and change nothing in it; a person can change its mode", t.Space)
-		}
-		return rig.Errorf(rig.CodeDenied, "a guardrail of workspace %s denies %s (%s): rule %s; a person can change it", t.Workspace, act.Verb, class, rule)
-	case rig.Ask:
+	return effect, class, rule, s
+}
+
+func denied(t Target, act *Action, class rig.Class, rule string, s scope) error {
+	if s.mode == rig.ModeReadOnly {
+		return rig.Errorf(rig.CodeDenied, "space %s is read only: agents look and change nothing in it; a person can change its mode", t.Space)
 	}
-	return a.askPerson(ctx, w, t, act, class)
+	return rig.Errorf(rig.CodeDenied, "a guardrail of workspace %s denies %s (%s): rule %s; a person can change it", t.Workspace, act.Verb, class, rule)
 }
 
 // askPerson waits for a person's answer.
@@ -361,6 +398,9 @@ func (g *Grant) Input(ctx context.Context, control *rig.Control, kind string, co
 	t := g.Target
 	t.Control = control
 	err := Held(t, g.Who.Principal)
+	if err == nil {
+		err = g.a.still(g.Who, t, &g.Action)
+	}
 	r := g.a.row(g.Who, g.Target, g.Action, "allowed")
 	r.Action, r.Detail = g.Action.Verb+"."+kind, g.a.Audit.Redact(t.RigID, content)
 	if err != nil {

@@ -321,12 +321,18 @@ func (m *Manager) granted(g *authority.Grant) (*entry, rig.Rig, error) {
 	if err == nil && e == nil {
 		err = unusable(&r)
 	}
+	if err == nil { // again: somebody may have taken control since
+		err = g.Held(&r)
+	}
 	return e, r, err
 }
 
 // Close closes a rig and returns it when its machine is gone, or when ctx ends.
 // Closing a closed one is no error.
 func (m *Manager) Close(ctx context.Context, g *authority.Grant) (rig.Rig, error) {
+	if e, r, err := m.granted(g); e != nil && err != nil {
+		return r, err
+	}
 	return m.closeRig(ctx, g.Target.RigID, rig.Requested)
 }
 
@@ -367,8 +373,16 @@ func (e *entry) finish(ctx context.Context) {
 }
 
 // Drop runs forget, which removes a space's or a workspace's row, and closes
-// the rigs that match. No rig is opened in between, so none can be left over.
-func (m *Manager) Drop(ctx context.Context, _ *authority.Grant, f feed.Filter, why rig.CloseReason, forget func() error) error {
+// the rigs that match. No rig is opened in between, so none can be left over. Nothing
+// is done when the grant is not one to close each of them.
+func (m *Manager) Drop(ctx context.Context, g *authority.Grant, f feed.Filter, why rig.CloseReason, forget func() error) error {
+	for _, e := range m.all() {
+		if r := e.snapshot(); f.Admits(r.Workspace, r.Space, r.ID) {
+			if err := g.Held(&r); err != nil {
+				return err
+			}
+		}
+	}
 	m.mu.Lock()
 	err := forget()
 	m.mu.Unlock()

@@ -34,8 +34,8 @@ func (m *Manager) Use(ctx context.Context, g *authority.Grant, kind Kind) (*Use,
 	}
 	e.mu.Lock()
 	err = unusable(&e.r)
-	if err == nil && g.Action.Drives { // again: somebody may have taken control since
-		err = authority.Held(authority.On(&e.r), g.Who.Principal)
+	if err == nil { // and nobody takes control in between
+		err = g.Held(&e.r)
 	}
 	if err != nil {
 		e.mu.Unlock()
