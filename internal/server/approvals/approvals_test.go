@@ -288,7 +288,8 @@ func TestSameHostIsOneQuestionAndActionsAreEachTheirOwn(t *testing.T) {
 			t.Errorf("%+v was taken for another question", x)
 		}
 	}
-	if f.ask(action("rm -r x")).ID == f.ask(action("rm -r x")).ID {
+	first, second := f.ask(action("rm -r x")), f.ask(action("rm -r x"))
+	if first.ID == second.ID {
 		t.Error("one answer would let two actions happen")
 	}
 	if _, err := f.answer(a.ID, false, serverapi.ApprovalAnswer{}); err != nil {
