@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -330,7 +331,7 @@ func TestAnAgentsInputStopsReachingARigThatSomebodyTook(t *testing.T) {
 	if f.Kind != wire.KindError || f.Decode(&p) != nil || p.Code != rig.CodeControlHeld {
 		t.Errorf("kind %d: %s", f.Kind, f.Payload)
 	}
-	if _, err := rd.Next(); err != io.EOF {
+	if _, err := rd.Next(); !errors.Is(err, io.EOF) {
 		t.Errorf("the stream goes on: %v", err)
 	}
 	log := s.audit(r.ID, 0)

@@ -98,7 +98,7 @@ func TestQuestionsEndWithTheirRigAndInTime(t *testing.T) {
 	agent := s.bot()
 	one, two := s.ready(rig.Spec{Space: good}), s.ready(rig.Spec{Space: good, New: true})
 	q, other := s.question(agent, one.ID, "a.test"), s.question(agent, two.ID, "a.test")
-	if _, err := s.Client.Close(ctxOf(t), one.ID); err != nil {
+	if _, err := s.Close(ctxOf(t), one.ID); err != nil {
 		t.Fatal(err)
 	}
 	if a, err := s.WaitApproval(ctxOf(t), q.ID); err != nil || a.State != rig.Canceled {
@@ -209,7 +209,7 @@ func TestEgressLogOutlivesItsRigAndItsServer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.Client.Close(ctxOf(t), r.ID); err != nil {
+	if _, err := s.Close(ctxOf(t), r.ID); err != nil {
 		t.Fatal(err)
 	}
 	check := func(s *running) {
@@ -235,7 +235,7 @@ func TestEgressIsMeasured(t *testing.T) {
 	if _, err := s.Allow(ctxOf(t), r.ID, "a.test"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Client.Close(ctxOf(t), r.ID); err != nil { // then all of its events were read
+	if _, err := s.Close(ctxOf(t), r.ID); err != nil { // then all of its events were read
 		t.Fatal(err)
 	}
 	s.ready(rig.Spec{Space: good})

@@ -23,10 +23,10 @@ func (a *API) controlRoutes() {
 				act.Role = rig.Admin
 				act = act.With("", "force", "true")
 			}
-			return do(ctx, a, &in.RigIn, act, func(g *authority.Grant) (rig.Rig, error) { return a.Rigs.Take(g, t.Viewer, t.Force) })
+			return do(ctx, a, &in.RigIn, act, func(g *authority.Grant) (rig.Rig, error) { return a.Rigs.Take(ctx, g, t.Viewer, t.Force) })
 		})
 	handle(a, route{method: "POST", path: "/v1/rigs/{rig}/give", id: "giveControl", summary: "Give control of a rig back", tag: "control"},
 		func(ctx context.Context, in *RigIn) (rig.Rig, error) {
-			return do(ctx, a, in, authority.Give, func(g *authority.Grant) (rig.Rig, error) { return a.Rigs.Give(g) })
+			return do(ctx, a, in, authority.Give, func(g *authority.Grant) (rig.Rig, error) { return a.Rigs.Give(ctx, g) })
 		})
 }

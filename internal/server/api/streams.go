@@ -208,15 +208,16 @@ func (a *API) fileRoutes() {
 
 // files does a request about files with a use of the rig. f returns an error until
 // it has answered, and nil from then on.
-func (a *API) files(w http.ResponseWriter, r *http.Request, act authority.Action, f func(u *rigs.Use, addr string) error) {
+func (a *API) files(w http.ResponseWriter, r *http.Request, act authority.Action, f func(ctx context.Context, u *rigs.Use, addr string) error) {
 	p := r.URL.Query().Get("path")
 	if p == "" || len(p) > guestapi.MaxPath {
 		wire.WriteProblem(w, rig.FieldErrorf("path", "path: give one of at most %d bytes", guestapi.MaxPath))
 		return
 	}
 	in := RigIn{Rig: r.PathValue("rig"), Workspace: r.URL.Query().Get("workspace")}
-	_, err := using(r.Context(), a, &in, act.With("", "path", p), rigs.Files, func(u *rigs.Use) (struct{}, error) {
-		return struct{}{}, f(u, "http://keeper/v1/files?"+url.Values{"path": {p}}.Encode())
+	ctx := r.Context()
+	_, err := using(ctx, a, &in, act.With("", "path", p), rigs.Files, func(u *rigs.Use) (struct{}, error) {
+		return struct{}{}, f(ctx, u, "http://keeper/v1/files?"+url.Values{"path": {p}}.Encode())
 	})
 	if err != nil && !errors.Is(err, errCutShort) {
 		wire.WriteProblem(w, err)
@@ -230,11 +231,11 @@ func (a *API) files(w http.ResponseWriter, r *http.Request, act authority.Action
 var errCutShort = rig.Errorf(rig.CodeCanceled, "the copy broke off")
 
 func (a *API) readFiles(w http.ResponseWriter, r *http.Request) {
-	a.files(w, r, authority.ReadFile, func(u *rigs.Use, addr string) error { return a.sendFiles(w, r, u, addr) })
+	a.files(w, r, authority.ReadFile, func(ctx context.Context, u *rigs.Use, addr string) error { return a.sendFiles(ctx, w, u, addr) })
 }
 
-func (a *API) sendFiles(w http.ResponseWriter, r *http.Request, u *rigs.Use, addr string) error {
-	req, err := http.NewRequestWithContext(r.Context(), http.MethodGet, addr, nil)
+func (a *API) sendFiles(ctx context.Context, w http.ResponseWriter, u *rigs.Use, addr string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, addr, nil)
 	if err != nil {
 		return err
 	}
@@ -259,8 +260,8 @@ func (a *API) writeFiles(w http.ResponseWriter, r *http.Request) {
 		wire.WriteProblem(w, rig.FieldErrorf("Content-Type", "the body is %q: send application/x-tar", ct))
 		return
 	}
-	a.files(w, r, authority.WriteFile, func(u *rigs.Use, addr string) error {
-		req, err := http.NewRequestWithContext(r.Context(), http.MethodPut, addr, io.NopCloser(r.Body))
+	a.files(w, r, authority.WriteFile, func(ctx context.Context, u *rigs.Use, addr string) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPut, addr, io.NopCloser(r.Body))
 		if err != nil {
 			return err
 		}

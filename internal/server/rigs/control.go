@@ -78,8 +78,8 @@ func (m *Manager) forgetViewers(now time.Time) {
 // Take gives control of a rig to the grant's principal, exclusively. Somebody
 // else's is taken away only with force. id names the viewer that holds it; empty:
 // it is held until it is given back.
-func (m *Manager) Take(g *authority.Grant, id string, force bool) (rig.Rig, error) {
-	e, r, err := m.granted(g)
+func (m *Manager) Take(ctx context.Context, g *authority.Grant, id string, force bool) (rig.Rig, error) {
+	e, r, err := m.granted(ctx, g)
 	if err != nil {
 		return r, err
 	}
@@ -102,8 +102,8 @@ func (m *Manager) Take(g *authority.Grant, id string, force bool) (rig.Rig, erro
 }
 
 // Give gives control back. It is no error when nobody holds it.
-func (m *Manager) Give(g *authority.Grant) (rig.Rig, error) {
-	e, r, err := m.granted(g)
+func (m *Manager) Give(ctx context.Context, g *authority.Grant) (rig.Rig, error) {
+	e, r, err := m.granted(ctx, g)
 	if err != nil {
 		return r, err
 	}

@@ -316,8 +316,8 @@ func (m *Manager) WaitReady(ctx context.Context, name, workspace string) (rig.Ri
 }
 
 // granted is the rig that a grant is for: nil, with the rig, when it is closed.
-func (m *Manager) granted(g *authority.Grant) (*entry, rig.Rig, error) {
-	e, r, err := m.find(context.Background(), g.Target.RigID, "")
+func (m *Manager) granted(ctx context.Context, g *authority.Grant) (*entry, rig.Rig, error) {
+	e, r, err := m.find(ctx, g.Target.RigID, "")
 	if err == nil && e == nil {
 		err = unusable(&r)
 	}
@@ -330,7 +330,7 @@ func (m *Manager) granted(g *authority.Grant) (*entry, rig.Rig, error) {
 // Close closes a rig and returns it when its machine is gone, or when ctx ends.
 // Closing a closed one is no error.
 func (m *Manager) Close(ctx context.Context, g *authority.Grant) (rig.Rig, error) {
-	if e, r, err := m.granted(g); e != nil && err != nil {
+	if e, r, err := m.granted(ctx, g); e != nil && err != nil {
 		return r, err
 	}
 	return m.closeRig(ctx, g.Target.RigID, rig.Requested)

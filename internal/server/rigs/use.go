@@ -28,7 +28,7 @@ type Use struct {
 // Use begins a use of a rig, which was granted: the one way to its keeper. A
 // parked rig is woken first. Until Done the rig counts as in use.
 func (m *Manager) Use(ctx context.Context, g *authority.Grant, kind Kind) (*Use, error) {
-	e, r, err := m.granted(g)
+	e, r, err := m.granted(ctx, g)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (m *Manager) Look(ctx context.Context, name, workspace, path string, out an
 // Change asks the keeper of a rig to change something about it that is not in the
 // machine, which was granted. It works on a parked rig and is not a use of it.
 func (m *Manager) Change(ctx context.Context, g *authority.Grant, path string, in, out any) error {
-	e, r, err := m.granted(g)
+	e, r, err := m.granted(ctx, g)
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ const powerTimeout = 10 * time.Second
 
 // Park stops a rig's processors. It is refused while the rig is in use.
 func (m *Manager) Park(ctx context.Context, g *authority.Grant) (rig.Rig, error) {
-	e, r, err := m.granted(g)
+	e, r, err := m.granted(ctx, g)
 	if err != nil {
 		return r, err
 	}
@@ -177,7 +177,7 @@ func (m *Manager) Park(ctx context.Context, g *authority.Grant) (rig.Rig, error)
 
 // Wake lets a parked rig go on.
 func (m *Manager) Wake(ctx context.Context, g *authority.Grant) (rig.Rig, error) {
-	e, r, err := m.granted(g)
+	e, r, err := m.granted(ctx, g)
 	if err != nil {
 		return r, err
 	}
