@@ -244,4 +244,16 @@ it("lets a person decide what an agent asks for, and take control of a real mach
   await page.locator('[aria-label="Mode of page-test"] [aria-pressed="true"]').getByText("Read only").waitFor();
   await shot(page, "server-workspace");
   expect(wrongs).toEqual([]);
+
+  // A token that is made on the page is good for the role that was chosen, no more.
+  await page.goto(new URL("/settings/access", again).href);
+  await page.getByLabel("Who bears the token").fill("onlooker");
+  await page.getByLabel("Kind").selectOption("person");
+  await page.getByLabel("Role").selectOption("viewer");
+  await page.getByRole("button", { name: "Make a token" }).click();
+  const secret = await page.locator(".secret code").first().innerText();
+  const onlooker = (method: string, path: string, body?: string) =>
+    fetch(new URL(path, again), { method, body, headers: { Authorization: `Bearer ${secret}`, "Content-Type": "application/json" } });
+  expect((await onlooker("GET", "/v1/workspaces/default/rules")).status).toBe(200);
+  expect((await onlooker("POST", "/v1/workspaces/default/rules", JSON.stringify({ class: "processSpawn", effect: "allow" }))).status).toBe(403);
 });

@@ -1,7 +1,8 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useId, useState } from "react";
 import { json, request, segment } from "../api/http";
-import type { CreatedToken, SigninLink, Token } from "../api/types";
+import { workspacesQuery } from "../api/queries";
+import type { CreatedToken, Role, SigninLink, Token } from "../api/types";
 import { ago } from "../format";
 import { Button, IconButton } from "../ui/Button";
 import { CopyButton } from "../ui/Copy";
@@ -9,6 +10,7 @@ import { Confirm } from "../ui/Dialog";
 import { ErrorNote, Loading } from "../ui/Notes";
 import { useNow } from "../ui/useNow";
 import { useTitle } from "../ui/useTitle";
+import { RoleSelect, roles } from "./Members";
 
 const key = ["tokens"] as const;
 
@@ -66,9 +68,13 @@ function NewToken() {
   const client = useQueryClient();
   const [name, setName] = useState("");
   const [kind, setKind] = useState<Token["kind"]>("agent");
+  const [role, setRole] = useState<Role>("member");
+  const [workspace, setWorkspace] = useState("");
+  const workspaces = useQuery(workspacesQuery);
+  const possible = kind === "agent" ? roles.filter((r) => r.name === "viewer" || r.name === "member") : roles; // an agent can be no more
   const id = useId();
   const create = useMutation({
-    mutationFn: () => json<CreatedToken>("/v1/tokens", { method: "POST", body: { name: name.trim(), kind } }),
+    mutationFn: () => json<CreatedToken>("/v1/tokens", { method: "POST", body: { name: name.trim(), kind, role, workspace: workspace === "" ? undefined : workspace } }),
     onSuccess: () => {
       setName("");
       void client.invalidateQueries({ queryKey: key });
@@ -88,9 +94,26 @@ function NewToken() {
             Who bears the token
           </label>
           <input id={id} className="input" placeholder="who bears it, such as build-agent" value={name} onChange={(e) => { setName(e.target.value); if (create.isError) create.reset(); }} autoComplete="off" spellCheck={false} />
-          <select className="select" aria-label="Kind" value={kind} onChange={(e) => setKind(e.target.value as Token["kind"])}>
+          <select
+            className="select"
+            aria-label="Kind"
+            value={kind}
+            onChange={(e) => {
+              setKind(e.target.value as Token["kind"]);
+              setRole("member");
+            }}
+          >
             <option value="agent">agent</option>
             <option value="person">person</option>
+          </select>
+          <RoleSelect label="Role" value={role} of={possible} onChange={setRole} />
+          <select className="select" aria-label="Workspace" value={workspace} onChange={(e) => setWorkspace(e.target.value)}>
+            <option value="">in all workspaces</option>
+            {workspaces.data?.map((w) => (
+              <option key={w.name} value={w.name}>
+                in {w.name}
+              </option>
+            ))}
           </select>
           <Button type="submit" busy={create.isPending}>
             Make a token

@@ -5,7 +5,7 @@ import type { Membership, Role } from "../api/types";
 import { Button, IconButton } from "../ui/Button";
 import { ErrorNote, Loading } from "../ui/Notes";
 
-const roles: { name: Role; about: string }[] = [
+export const roles: { name: Role; about: string }[] = [
   { name: "viewer", about: "sees everything, changes nothing" },
   { name: "member", about: "opens, drives and closes machines; a person also takes control and answers requests" },
   { name: "admin", about: "changes guardrails, members and egress defaults, too" },
@@ -21,7 +21,7 @@ export function Members({ workspace }: { workspace: string }) {
         <h3 id="members-title">Members</h3>
       </div>
       <p className="muted">
-        Whoever has no role anywhere may do everything as a person, and what a member may as an agent. Whoever has a role in one workspace has none in the others.
+        Whoever bears a token has a role, in all workspaces or in some. A role that is given here counts before one for all. An agent is a member at most.
       </p>
       <dl className="facts role-facts">
         {roles.map((r) => (
@@ -46,10 +46,10 @@ export function Members({ workspace }: { workspace: string }) {
   );
 }
 
-function RoleSelect({ label, value, onChange }: { label: string; value: Role; onChange: (role: Role) => void }) {
+export function RoleSelect({ label, value, of = roles, onChange }: { label: string; value: Role; of?: typeof roles; onChange: (role: Role) => void }) {
   return (
     <select className="select" aria-label={label} value={value} onChange={(e) => onChange(e.target.value as Role)}>
-      {roles.map((r) => (
+      {of.map((r) => (
         <option key={r.name} value={r.name}>
           {r.name}
         </option>
