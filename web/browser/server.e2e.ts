@@ -252,7 +252,7 @@ it("lets a person decide what an agent asks for, and take control of a real mach
   await page.getByLabel("Role").selectOption("viewer");
   await page.getByRole("button", { name: "Make a token" }).click();
   const secret = await page.locator(".secret code").first().innerText();
-  const onlooker = (method: string, path: string, body?: string) =>
+  const onlooker = (method: string, path: string, body: string | null = null) =>
     fetch(new URL(path, again), { method, body, headers: { Authorization: `Bearer ${secret}`, "Content-Type": "application/json" } });
   expect((await onlooker("GET", "/v1/workspaces/default/rules")).status).toBe(200);
   expect((await onlooker("POST", "/v1/workspaces/default/rules", JSON.stringify({ class: "processSpawn", effect: "allow" }))).status).toBe(403);
