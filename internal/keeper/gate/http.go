@@ -138,17 +138,29 @@ func parseHead(head []byte) (request, error) {
 		if !found || len(name) == 0 || bytes.ContainsAny(name, " \t") {
 			return bad, errNotHTTP // among them folded lines
 		}
-		counts[strings.ToLower(string(name))]++
+		field := strings.ToLower(string(name))
+		switch strings.ReplaceAll(field, "_", "-") {
+		case field:
+		case "host", "content-length", "transfer-encoding":
+			return bad, errNotHTTP // gateways that make variables of fields read them as the same (RFC 3875 §4.1.18)
+		}
+		counts[field]++
 	}
 	if counts["host"] != 1 || counts["content-length"]+counts["transfer-encoding"] > 1 {
 		return bad, errNotHTTP
 	}
 	r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(head)))
-	if err != nil || r.ProtoMajor != 1 || r.Method == http.MethodConnect {
+	if err != nil || r.ProtoMajor != 1 || r.ProtoMinor > 1 || r.Method == http.MethodConnect {
 		return bad, errNotHTTP
+	}
+	if l := r.Header.Get("Content-Length"); len(l) > 1 && l[0] == '0' {
+		return bad, errNotHTTP // an octal number to some
 	}
 	if counts["transfer-encoding"] == 1 && (r.ProtoMinor == 0 || len(r.TransferEncoding) != 1 || r.TransferEncoding[0] != "chunked") {
 		return bad, errNotHTTP
+	}
+	if r.Method == http.MethodTrace && (r.ContentLength != 0 || counts["transfer-encoding"] > 0) {
+		return bad, errNotHTTP // it has no body (RFC 9110 §9.3.8), so what follows would be a request
 	}
 	req := request{
 		opening: opening{kind: openingHTTP, host: hostOnPort80(hostHeader(lines))},
@@ -161,11 +173,19 @@ func parseHead(head []byte) (request, error) {
 	// An absolute target names the host as well, and wins where they differ
 	// (RFC 9112 §3.2.2): both must be right.
 	if r.URL.Host != "" || r.URL.Scheme != "" {
-		if r.URL.Scheme != "http" || r.URL.User != nil || hostOnPort80(r.URL.Host) != req.opening.host {
+		if r.URL.Scheme != "http" || r.URL.User != nil || hostOnPort80(r.URL.Host) != req.opening.host || !endsInSlash(r.RequestURI) {
 			req.opening.host = ""
 		}
 	}
 	return req, nil
+}
+
+// endsInSlash reports whether the authority of an absolute target does, or ends the
+// target. Where it ends otherwise ("http://a.test?@b.test/") is a matter of opinion.
+func endsInSlash(target string) bool {
+	_, rest, _ := strings.Cut(target, "://")
+	i := strings.IndexAny(rest, "/?#")
+	return i < 0 || rest[i] == '/'
 }
 
 // hostHeader returns the value of the one Host line. ReadRequest would return the

@@ -369,7 +369,7 @@ func TestProxyIsNotTheGuests(t *testing.T) {
 	t.Run("its own fields", func(t *testing.T) {
 		guest := proxied(t, p, Config{Patterns: []string{"plain.test"}})
 		c := guest.mustConnect("plain.test", 80)
-		io.WriteString(c, "GET HTTP://PLAIN.test:80?q HTTP/1.1\r\nHost: plain.test\r\nProxy-Authorization: Basic ZXZpbDpldmls\r\nproxy-connection: keep-alive\r\n"+
+		io.WriteString(c, "GET HTTP://PLAIN.test:80/?q HTTP/1.1\r\nHost: plain.test\r\nProxy-Authorization: Basic ZXZpbDpldmls\r\nproxy-connection: keep-alive\r\n"+
 			"Connection: x-private, close\r\nX-Private: 1\r\nKeep-Alive: 5\r\nTE: trailers\r\nMax-Forwards: 0\r\nUpgrade: h2c\r\nX-Public: 1\r\n\r\n")
 		answer, err := io.ReadAll(c)
 		if err != nil || !bytes.Contains(answer, []byte("200 OK")) {
