@@ -142,12 +142,17 @@ func auditCells(e auditEntry) []string {
 	return []string{strconv.FormatInt(e.row.Seq, 10), e.row.Time.Local().Format(time.DateTime), who, e.row.Action, outcome, auditDetail(detail)}
 }
 
-// auditDetail says a row's details in a line. Hashes tell a person nothing.
+// auditDetail says a row's details in a line. Hashes tell a person nothing. What could be
+// read as another detail is quoted: a command "true approvedBy=ann" was approved by nobody.
 func auditDetail(d map[string]string) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(d)) {
 		if k != "hmac" {
-			parts = append(parts, k+"="+d[k])
+			v := d[k]
+			if strings.ContainsAny(v, "=\"") {
+				v = strconv.Quote(v)
+			}
+			parts = append(parts, k+"="+v)
 		}
 	}
 	return strings.Join(parts, " ")

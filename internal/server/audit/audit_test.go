@@ -379,6 +379,24 @@ func TestWhatAnEditorOfTheDatabaseDoesIsFound(t *testing.T) {
 		"the whole log is gone": {func(tx *sql.Tx) error {
 			return errors.Join(exe("DELETE FROM audit_heads WHERE log = 'r1'")(tx), exe("DELETE FROM audit_rows WHERE log = 'r1'")(tx))
 		}, []string{"", "r1", "r2"}, 0},
+		"the whole log has another name": {func(tx *sql.Tx) error {
+			return errors.Join(exe("UPDATE audit_heads SET log = 'r3' WHERE log = 'r1'")(tx), exe("UPDATE audit_rows SET log = 'r3' WHERE log = 'r1'")(tx))
+		}, []string{"", "r1", "r2", "r3"}, 0},
+		"the last rows are gone, the head is an older one, and another makes up for it": {func(tx *sql.Tx) error {
+			var now, then hash
+			if err := tx.QueryRow("SELECT mac FROM audit_heads WHERE log = 'r1'").Scan(scan{&now}); err != nil {
+				return err
+			}
+			if err := errors.Join(exe("DELETE FROM audit_rows WHERE log = 'r1' AND seq > 6")(tx), head(tx, 6, unhex(t, rows[5].Hash)), setMAC(tx, early)); err != nil {
+				return err
+			}
+			if err := tx.QueryRow("SELECT mac FROM audit_heads WHERE log = 'r1'").Scan(scan{&then}); err != nil {
+				return err
+			}
+			now.sub(then)
+			_, err := tx.Exec("INSERT INTO audit_heads SELECT 'r3', first_seq, anchor, last_seq, last_hash, broken_at, key_id, ? FROM audit_heads WHERE log = 'r2'", now[:])
+			return err
+		}, []string{"", "r1", "r2"}, 0},
 		"the seal is gone": {exe("DELETE FROM audit_seals"), []string{"", "r1", "r2"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -398,6 +416,17 @@ func TestWhatAnEditorOfTheDatabaseDoesIsFound(t *testing.T) {
 		})
 	}
 	b.whole("", "r1", "r2")
+}
+
+// scan reads a hash from a column.
+type scan struct{ into *hash }
+
+func (s scan) Scan(v any) error {
+	b, ok := v.([]byte)
+	if !ok || !copyHash(s.into, b) {
+		return fmt.Errorf("%v is no hash", v)
+	}
+	return nil
 }
 
 func exe(q string) func(*sql.Tx) error {

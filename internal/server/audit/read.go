@@ -193,10 +193,17 @@ func (l *Log) verifySeal(ctx context.Context, q *db.Queries) (string, error) {
 	}
 	var sum hash
 	for i := range heads {
-		var mac hash
-		if heads[i].KeyID == l.id && copyHash(&mac, heads[i].Mac) {
-			sum.add(mac) // whether it is right, the verification of its log says
+		if heads[i].KeyID != l.id {
+			continue
 		}
+		// Each is checked: one that says whatever makes up for another's absence, or for
+		// its being older, would give the right sum.
+		if _, good := l.parseHead(&heads[i]); !good {
+			return fmt.Sprintf("this log is whole by itself, but where the log %.40q begins and ends was changed: it may be this one, or another, under a false name", heads[i].Log), nil
+		}
+		var mac hash
+		copyHash(&mac, heads[i].Mac)
+		sum.add(mac)
 	}
 	if s.bad || sum != s.sum {
 		return "the rows follow each other and the log ends where it should, but some log of this server was taken away, or is an older state of itself, and it may be this one", nil

@@ -61,6 +61,7 @@ type Authority struct {
 	Config
 
 	change sync.Mutex // one change of the database and of the copy at a time
+	pace   pace
 
 	mu       sync.RWMutex // guards the copy of what is in the database
 	members  map[string]map[string]rig.Role
@@ -209,7 +210,11 @@ type Grant struct {
 // Begin decides about an action, and returns the grant for it or the reason why
 // not. It may wait for a person's answer.
 func (a *Authority) Begin(ctx context.Context, w Who, t Target, act Action) (*Grant, error) {
-	err := a.decide(ctx, w, t, &act)
+	err := a.pace.wait(ctx, w)
+	if err != nil {
+		return nil, rig.Errorf(rig.CodeCanceled, "%s was given up while it waited for its turn: %w", act.Verb, err)
+	}
+	err = a.decide(ctx, w, t, &act)
 	outcome := "allowed"
 	if err != nil {
 		outcome = string(rig.CodeOf(err))
@@ -395,6 +400,9 @@ func (g *Grant) Also(ctx context.Context, t Target) {
 // Input writes down one input event of a stream that the grant began. control is
 // who holds control now. An error means that the event must not reach the rig.
 func (g *Grant) Input(ctx context.Context, control *rig.Control, kind string, content []byte) error {
+	if err := g.a.pace.wait(ctx, g.Who); err != nil {
+		return rig.Errorf(rig.CodeCanceled, "input was given up while it waited for its turn: %w", err)
+	}
 	t := g.Target
 	t.Control = control
 	err := Held(t, g.Who.Principal)
