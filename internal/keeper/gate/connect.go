@@ -151,7 +151,35 @@ func (s *session) open(ctx context.Context, c *connection, r *tcp.ForwarderReque
 		up.Close()
 		return nil, nil, closedVerdict(ctx, verdict{allow: true, reason: ReasonAbandoned})
 	}
+	boundKernel(up, guest.share)
 	return guest, up, verdict{allow: true, reason: ReasonAdmitted}
+}
+
+// boundKernel keeps what the host's kernel holds for a connection to what the stack
+// does. By itself it grows its buffers to megabytes, each way, for hundreds of
+// connections that a guest does not read. The few with the largest share are left to
+// it: they are the ones that have to be fast.
+func boundKernel(upstream net.Conn, share int64) {
+	if share == largestShare {
+		return
+	}
+	for {
+		switch c := upstream.(type) {
+		case *tlsConn:
+			upstream = c.raw
+		case *earlyConn:
+			upstream = c.Conn
+		case interface {
+			SetReadBuffer(bytes int) error
+			SetWriteBuffer(bytes int) error
+		}:
+			_ = c.SetReadBuffer(int(share)) // a connection that is over needs no bound
+			_ = c.SetWriteBuffer(int(share))
+			return
+		default:
+			return
+		}
+	}
 }
 
 // closedVerdict says why a connection ended: the cause of ctx if the gate closed
@@ -321,7 +349,8 @@ type guestConn struct {
 	*gonet.TCPConn
 	endpoint tcpip.Endpoint
 	queue    *waiter.Queue
-	give     func() // returns its share of the stack's memory
+	share    int64  // of the stack's memory, each way
+	give     func() // returns it
 }
 
 // settle waits until the guest has acknowledged everything, the end included, or
@@ -363,6 +392,7 @@ func (s *session) accept(ctx context.Context, c *connection, r *tcp.ForwarderReq
 	}
 	var size int64
 	size, g.give = s.buffers.take()
+	g.share = size
 	endpoint.SocketOptions().SetReceiveBufferSize(size, true)
 	endpoint.SocketOptions().SetSendBufferSize(size, true)
 	endpoint.SocketOptions().SetDelayOption(false)
