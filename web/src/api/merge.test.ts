@@ -15,6 +15,13 @@ describe("mergeRig", () => {
     list = mergeRig(list, rig("a", "closed"));
     expect(list.map((r) => r.id)).toEqual(["b"]);
   });
+  it("keeps the memory that was measured while the machine runs, as events name none", () => {
+    const measured = { ...rig("a", "ready"), residentMB: 310 };
+    expect(mergeRig([measured], rig("a", "ready"))[0]?.residentMB).toBe(310);
+    expect(mergeRig([measured], { ...rig("a", "ready"), residentMB: 290 })[0]?.residentMB).toBe(290);
+    expect(mergeRig([measured], rig("b", "ready", "2026-01-02T00:00:00Z"))[0]).not.toHaveProperty("residentMB");
+    expect(mergeRig([measured], rig("a", "parked"))[0]).not.toHaveProperty("residentMB");
+  });
   it("leaves the list it was given alone", () => {
     const list = [rig("a", "ready")];
     mergeRig(list, rig("a", "closed"));

@@ -12,7 +12,9 @@ export const occupies = (rig: Rig): boolean => rig.phase !== "closed";
 export function mergeRig(list: readonly Rig[], rig: Rig): Rig[] {
   const rest = list.filter((r) => r.id !== rig.id);
   if (!occupies(rig)) return rest;
-  rest.push(rig);
+  // Only listings carry the memory that was measured: an event does not take it away from a machine that runs.
+  const residentMB = rig.phase === "ready" ? (rig.residentMB ?? list.find((r) => r.id === rig.id)?.residentMB) : rig.residentMB;
+  rest.push(residentMB === undefined ? rig : { ...rig, residentMB });
   return rest.sort((a, b) => b.openedAt.localeCompare(a.openedAt) || a.id.localeCompare(b.id));
 }
 
