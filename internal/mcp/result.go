@@ -3,9 +3,11 @@ package mcp
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -36,6 +38,8 @@ type call struct {
 
 	text       []mcp.Content
 	structured any
+	// missing is what helps when something is not found; empty: it is the rig.
+	missing string
 }
 
 // say adds a text of ours to the result.
@@ -107,6 +111,12 @@ func (c *call) result(err error) *mcp.CallToolResult {
 	r := &mcp.CallToolResult{Content: c.text, StructuredContent: c.structured}
 	if err != nil {
 		f := failed(err)
+		if f.Code == rig.CodeNotFound && c.missing != "" {
+			f.Help = c.missing
+		}
+		if f.Code == rig.CodeForbidden && c.missing != "" { // a file's permissions in the rig
+			f.Help = ""
+		}
 		r.IsError = true
 		r.StructuredContent = map[string]*failure{"error": f}
 		r.Content = append([]mcp.Content{&mcp.TextContent{Text: f.text()}}, r.Content...)
@@ -159,18 +169,60 @@ func failed(err error) *failure {
 	if len(more) > maxGuest {
 		more = more[:maxGuest]
 	}
-	f := &failure{Code: p.Code, Message: strings.ReplaceAll(fence.Clean(first), "\n", " "), Help: help[p.Code], Field: p.Field, Holder: p.Holder, Approval: p.Approval, more: more}
+	f := &failure{Code: p.Code, Message: inTools(strings.ReplaceAll(fence.Clean(first), "\n", " ")), Help: help[p.Code], Field: argument(p.Field), Holder: p.Holder, Approval: p.Approval, more: more}
 	if p.Holder != nil {
 		f.Help = fmt.Sprintf("%s (%s) holds control. %s", fence.Source(p.Holder.Name), p.Holder.Kind, f.Help)
 	}
 	return f
 }
 
+// argument is what the tools call a field of the API: ttl_seconds is ttlSeconds
+// there.
+func argument(field string) string {
+	var b strings.Builder
+	lower := false // the letter before
+	for _, r := range field {
+		if unicode.IsUpper(r) && lower {
+			b.WriteByte('_')
+		}
+		lower = unicode.IsLower(r)
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+// inTools says in an error's message what an agent can do with its tools where
+// the API tells programs and people what they can.
+func inTools(message string) string {
+	for _, t := range told {
+		message = t.what.ReplaceAllString(message, t.by)
+	}
+	return apiFields.ReplaceAllStringFunc(message, argument)
+}
+
+// told are the ways in which the API's messages name its own routes and the
+// commands, and what they are in tools.
+var told = []struct {
+	what *regexp.Regexp
+	by   string
+}{
+	{regexp.MustCompile(`POST \S+/egress/ask( \('rigs egress RIG ask HOST'\))?`), "rig_egress (action ask)"},
+	{regexp.MustCompile(`wait for it with 'rigs watch [^']*' or GET \S+`), "rig_open waits for it"},
+	{regexp.MustCompile(`with 'rigs open [^']*'`), "with rig_open"},
+	{regexp.MustCompile(`see (its state with )?'rigs ls'`), "see rig_list"},
+	{regexp.MustCompile(`open it in the page, or with 'rigs shell'`), "a person opens it in the page"},
+	{regexp.MustCompile(`: see '(rigs [^']*)'$`), ": a person can see '$1'"},
+}
+
+// apiFields are the API's names of what the tools take, where a message has them.
+var apiFields = regexp.MustCompile(`\b(ttlSeconds|timeoutSeconds|memoryMB|noDefaults)\b`)
+
 // help says what an agent can do about an error, beside what the message says.
 var help = map[rig.Code]string{
 	rig.CodeControlHeld:     "You can still read and look; do not try to change anything until a result tells you that control was handed back.",
 	rig.CodeDenied:          "Do not try another way around it: tell the person what you wanted and why.",
-	rig.CodeNotFound:        "rig_list shows the rigs that there are.",
+	rig.CodeForbidden:       "Do not try another way around it: the person who set this up must give you the right.",
+	rig.CodeNotFound:        "rig_list shows the rigs that there are; rig_open opens one.",
 	rig.CodeAmbiguous:       "Name the rig by its whole id: rig_list shows them.",
 	rig.CodeGone:            "The machine and its disk are gone. rig_open opens a fresh one.",
 	rig.CodeNotReady:        "rig_open with the same space and surface waits until the rig is ready.",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,11 +21,11 @@ import (
 var (
 	openVerb = &rig.Verb{
 		Name: "rig_open", Example: `{"surface": "terminal", "space": "fix-login", "allow": ["example.com"]}`, New: func() rig.Args { return new(openArgs) },
-		Summary: "Open a rig (a disposable virtual machine) and wait until it is ready, or get the one that the space has. Returns its id, what it may reach and when it ends.",
+		Summary: "Open a rig (a disposable virtual machine) and wait until it is ready, or get the one that the space has. Returns its id, how many hosts it may reach and when it ends.",
 	}
 	listVerb = &rig.Verb{
 		Name: "rig_list", Example: `{"space": "fix-login"}`, New: func() rig.Args { return new(listArgs) },
-		Summary: "List rigs: id, name, phase, who holds control, when each ends.",
+		Summary: "List rigs: id, name, phase, who holds control, when each ends, how many hosts each may reach.",
 	}
 	closeVerb = &rig.Verb{
 		Name: "rig_close", Example: `{"rig": "fix-login/terminal"}`, New: func() rig.Args { return new(closeArgs) },
@@ -83,8 +84,8 @@ func named(ref string) error {
 type egressArgs struct {
 	Rig            string `json:"rig" maxLength:"160" doc:"The rig: its id, a unique prefix of it, or SPACE/SURFACE[:ENGINE]"`
 	Action         string `json:"action,omitempty" enum:"ls,log,ask" doc:"Default: ls"`
-	Pattern        string `json:"pattern,omitempty" maxLength:"512" doc:"ask: the host, such as example.com, *.example.com or example.com:8443"`
-	Reason         string `json:"reason,omitempty" maxLength:"1000" doc:"ask: what it is needed for, for the person who answers"`
+	Pattern        string `json:"pattern,omitempty" maxLength:"512" doc:"Needed for ask: the host, such as example.com, *.example.com or example.com:8443"`
+	Reason         string `json:"reason,omitempty" maxLength:"1000" doc:"Needed for ask: what the host is for, told to the person who answers"`
 	TTLSeconds     int    `json:"ttl_seconds,omitempty" minimum:"0" maximum:"604800" doc:"ask: for how long; default: as long as the rig lives"`
 	TimeoutSeconds int    `json:"timeout_seconds,omitempty" minimum:"0" maximum:"3600" doc:"ask: no answer after this long counts as no; default: 300"`
 	After          int64  `json:"after,omitempty" minimum:"0" doc:"log: only events with a higher number"`
@@ -113,6 +114,12 @@ func (a *egressArgs) Check() error {
 
 // argsOf parses a tool's arguments.
 func argsOf[T any](v *rig.Verb, raw json.RawMessage) (*T, error) {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(raw, &fields) == nil { // what is no object, Parse refuses
+		if err := inRange(v, fields); err != nil {
+			return nil, err
+		}
+	}
 	a, err := v.Parse(raw)
 	if err != nil {
 		return nil, err
@@ -165,10 +172,30 @@ func open(ctx context.Context, c *call, raw json.RawMessage) error {
 	if created {
 		c.say("Opened a new rig.\n%s", describe(&r))
 	} else {
-		c.say("The space has this rig already; what was asked for beside space and surface was not applied to it.\n%s", describe(&r))
+		c.say("The space has this rig already.%s\n%s", notApplied(a), describe(&r))
 	}
+	c.say(whatItReaches)
 	c.structured = map[string]any{"created": created, "rig": facts(&r)}
 	return nil
+}
+
+// notApplied says what was asked for that a rig which is there already did not get.
+func notApplied(a *openArgs) string {
+	var names []string
+	for _, x := range []struct {
+		name  string
+		asked bool
+	}{
+		{"image", a.Image != ""}, {"allow", len(a.Allow) > 0}, {"no_defaults", a.NoDefaults}, {"memory_mb", a.MemoryMB != 0}, {"vcpus", a.VCPUs != 0}, {"ttl_seconds", a.TTLSeconds != 0},
+	} {
+		if x.asked {
+			names = append(names, x.name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return " Not applied to it: " + strings.Join(names, ", ") + "; new opens another one."
 }
 
 func stepText(s client.Step) string {
@@ -195,18 +222,30 @@ func describe(r *client.Rig) string {
 		fmt.Fprintf(&b, "  (%s)", r.CloseReason)
 	}
 	if r.Phase.Live() {
-		b.WriteString("\n  may reach: ")
 		if len(r.Egress) == 0 {
-			b.WriteString("nothing")
+			b.WriteString("  may reach nothing")
+		} else {
+			fmt.Fprintf(&b, "  may reach what %s admit", count(len(r.Egress), "pattern", "patterns"))
 		}
-		b.WriteString(strings.Join(r.Egress, " "))
 	}
 	return b.String()
 }
 
+// whatItReaches says how to learn what describe only counts: the lists are long,
+// and much the same for every rig.
+const whatItReaches = "rig_egress with action ls lists what a rig may reach."
+
+// count is a number of things.
+func count(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + more
+}
+
 // facts is what is known of a rig without its guest.
 func facts(r *client.Rig) map[string]any {
-	f := map[string]any{"id": r.ID, "ref": r.Ref(), "workspace": r.Workspace, "space": r.Space, "surface": r.Surface, "phase": r.Phase, "openedAt": r.OpenedAt, "expiresAt": r.ExpiresAt, "egress": r.Egress}
+	f := map[string]any{"id": r.ID, "ref": r.Ref(), "workspace": r.Workspace, "space": r.Space, "surface": r.Surface, "phase": r.Phase, "openedAt": r.OpenedAt, "expiresAt": r.ExpiresAt, "egressPatterns": len(r.Egress)}
 	if r.Control != nil {
 		f["control"] = r.Control
 	}
@@ -236,6 +275,8 @@ func list(ctx context.Context, c *call, raw json.RawMessage) error {
 	}
 	if len(rigs) == 0 {
 		lines = []string{"No rigs. Open one with rig_open."}
+	} else {
+		lines = append(lines, whatItReaches)
 	}
 	if left > 0 {
 		lines = append(lines, fmt.Sprintf("… and %d more: name a space.", left))
@@ -352,8 +393,10 @@ func egressAsk(ctx context.Context, c *call, a *egressArgs) error {
 	if err != nil {
 		return err
 	}
-	c.step(ctx, "waiting for a person to answer (approval %s, until %s)", q.ID, q.ExpiresAt.UTC().Format(time.RFC3339))
+	already := q.State == rig.Approved // at once: nobody was asked
 	if q.State == rig.Pending {
+		c.step(ctx, "waiting for a person to answer (approval %s, until %s)", q.ID, q.ExpiresAt.UTC().Format(time.RFC3339))
+		c.missing = "The server forgot the question: look with rig_egress, action ls, and ask again if the host is not there."
 		if q, err = c.api.WaitApproval(ctx, q.ID); err != nil {
 			return err
 		}
@@ -364,11 +407,25 @@ func egressAsk(ctx context.Context, c *call, a *egressArgs) error {
 	}
 	if q.State != rig.Approved {
 		why := map[rig.ApprovalState]string{rig.Denied: q.AnsweredBy + " said no" + note, rig.Expired: "nobody answered in time", rig.Canceled: "the question was withdrawn"}[q.State]
+		// Somebody may have admitted it in another way while the question was open.
+		if rules, err := c.api.Egress(ctx, a.Rig); err == nil && slices.Contains(rules.Patterns, q.Pattern) {
+			c.say("%s is already admitted: rig_egress with action ls has it. Your question itself: %s.", q.Pattern, why)
+			c.structured = admitted(&q)
+			return nil
+		}
 		p := rig.Errorf(rig.CodeDenied, "%s is not admitted: %s", q.Pattern, why)
 		p.Approval = q.ID
 		return p
 	}
-	c.say("%s is admitted; %s said yes%s", q.Pattern, q.AnsweredBy, note)
-	c.structured = map[string]any{"approval": map[string]any{"id": q.ID, "state": q.State, "pattern": q.Pattern, "ttlSeconds": q.TTLSeconds}}
+	if already {
+		c.say("%s is already admitted: nobody had to be asked.", q.Pattern)
+	} else {
+		c.say("%s is admitted; %s said yes%s", q.Pattern, q.AnsweredBy, note)
+	}
+	c.structured = admitted(&q)
 	return nil
+}
+
+func admitted(q *client.Approval) map[string]any {
+	return map[string]any{"approval": map[string]any{"id": q.ID, "state": q.State, "pattern": q.Pattern, "ttlSeconds": q.TTLSeconds}, "admitted": true}
 }

@@ -52,9 +52,28 @@ func properties(v *rig.Verb) map[string]*property {
 		if p.Type == "array" {
 			p.Items = &property{Type: kinds[f.Type.Elem().Kind()]}
 		}
-		out[name] = p
+		out[toolName(name)] = p
 	}
 	return out
+}
+
+// inRange refuses numbers that the schema does not have. A verb takes its zero for
+// one that was left out; here it was given.
+func inRange(v *rig.Verb, fields map[string]json.RawMessage) error {
+	for name, p := range properties(v) {
+		var n float64
+		raw, ok := fields[name]
+		if !ok || string(raw) == "null" || json.Unmarshal(raw, &n) != nil {
+			continue // what is no number, Parse refuses
+		}
+		switch {
+		case p.Minimum != nil && n < *p.Minimum:
+			return rig.FieldErrorf(name, "%s: %s is %v: the least is %v", v.Name, name, n, *p.Minimum)
+		case p.Maximum != nil && n > *p.Maximum:
+			return rig.FieldErrorf(name, "%s: %s is %v: the most is %v", v.Name, name, n, *p.Maximum)
+		}
+	}
+	return nil
 }
 
 var kinds = map[reflect.Kind]string{reflect.String: "string", reflect.Bool: "boolean", reflect.Slice: "array", reflect.Int: "integer", reflect.Int64: "integer", reflect.Float64: "number"}
@@ -91,17 +110,36 @@ func schemaOf(v *rig.Verb) schema {
 // rigProperty names a rig.
 var rigProperty = &property{Type: "string", Description: "The rig: its id, a unique prefix of it, or SPACE/SURFACE[:ENGINE]", Examples: []string{"default/terminal"}}
 
+// eitherOf are the verbs of which one of several arguments is needed.
+var eitherOf = map[string]string{"exec": "argv or shell"}
+
 // schemaOfVerbs is the schema of a tool whose action is one of verbs. A field
-// says which actions take it.
+// says which actions take it, and which need it: in words, because models and
+// clients cope with conditions in schemas less well.
 func schemaOfVerbs(verbs []*rig.Verb) schema {
 	s := schema{Type: "object", Properties: map[string]any{"rig": rigProperty}, Required: []string{"rig", "action"}}
 	action := &property{Type: "string"}
 	said := map[string][]string{} // name of a field: what it is, by verb
 	for _, v := range verbs {
 		action.Enum = append(action.Enum, v.Name)
+		var needs []string
+		for _, f := range v.Fields() {
+			if f.Required {
+				needs = append(needs, toolName(f.Name))
+			}
+		}
 		action.Description += "\n" + v.Name + ": " + v.Summary
+		if e := eitherOf[v.Name]; e != "" {
+			action.Description += " (needs " + e + ")"
+		} else if len(needs) > 0 {
+			action.Description += " (needs " + strings.Join(needs, " and ") + ")"
+		}
 		for name, p := range properties(v) {
-			said[name] = append(said[name], v.Name+": "+p.Description)
+			by := v.Name
+			if slices.Contains(needs, name) {
+				by = "needed for " + by
+			}
+			said[name] = append(said[name], by+": "+p.Description)
 			if _, ok := s.Properties[name]; !ok {
 				s.Properties[name] = p
 			} else if q, ok := s.Properties[name].(*property); ok { // what holds for both

@@ -71,13 +71,9 @@ func yes(b bool) *bool { return &b }
 
 // Serve serves one client over in and out until in ends or ctx does.
 func Serve(ctx context.Context, c *client.Client, o Options, in io.Reader, out io.Writer) error {
-	err := New(c, o).Run(ctx, &mcp.IOTransport{Reader: io.NopCloser(in), Writer: unclosed{out}})
+	err := New(c, o).Run(ctx, &lines{in, out, maxLine})
 	if errors.Is(err, io.EOF) || ctx.Err() != nil {
 		return nil //nolint:nilerr // either is how it ends
 	}
 	return err
 }
-
-type unclosed struct{ io.Writer }
-
-func (unclosed) Close() error { return nil }

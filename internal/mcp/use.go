@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -65,13 +66,20 @@ func use(ctx context.Context, c *call, s rig.Surface, raw json.RawMessage) error
 	}
 	delete(fields, "rig")
 	delete(fields, "action")
-	args, err := json.Marshal(fields)
+	if err := inRange(v, fields); err != nil {
+		return err
+	}
+	own, err := ofVerb(v, fields)
+	if err != nil {
+		return err
+	}
+	args, err := json.Marshal(own)
 	if err != nil {
 		return err
 	}
 	act, err := v.Parse(args)
 	if err != nil {
-		return err
+		return inToolNames(err)
 	}
 	r, err := c.api.Rig(ctx, ref)
 	if err != nil {
@@ -81,6 +89,7 @@ func use(ctx context.Context, c *call, s rig.Surface, raw json.RawMessage) error
 		return rig.FieldErrorf("rig", "rig %s is a %s, and not a %s: use %s", r.Ref(), r.Surface, s, toolNames[r.Surface])
 	}
 	c.session.uses(&r)
+	c.missing = missing[verb]
 	if e, ok := act.Args.(*rig.ExecArgs); ok {
 		return run(ctx, c, &r, e)
 	}
@@ -96,6 +105,52 @@ func use(ctx context.Context, c *call, s rig.Surface, raw json.RawMessage) error
 	}
 	c.acted(&r, act, &res)
 	return nil
+}
+
+// missing says what helps when a rig is there, and what a verb needs in it is not.
+var missing = map[string]string{
+	"exec":       "The rig is there: what the command needs in it is not. Look with action list_dir.",
+	"read_file":  "The rig is there, and no such file in it: action list_dir shows what is.",
+	"write_file": "The rig is there, and the place in it is not: action list_dir shows what is.",
+	"list_dir":   "The rig is there, and no such directory in it: list the one above it.",
+	"screen":     "The rig is there, and nobody has opened this terminal in it. Run commands with action exec: it needs none.",
+}
+
+// toolName is a verb's argument as the tools call it: every time has its unit in
+// its name.
+func toolName(name string) string {
+	if name == "timeout" {
+		return "timeout_seconds"
+	}
+	return name
+}
+
+// inToolNames is an error about a verb's arguments in the tool's names.
+func inToolNames(err error) error {
+	p := *rig.AsProblem(err)
+	if name := toolName(p.Field); name != p.Field {
+		p.Detail, p.Field = strings.Replace(p.Detail, p.Field, name, 1), name
+	}
+	return &p
+}
+
+// ofVerb gives a tool's arguments the names that the verb has for them.
+func ofVerb(v *rig.Verb, fields map[string]json.RawMessage) (map[string]json.RawMessage, error) {
+	out := maps.Clone(fields)
+	for _, f := range v.Fields() {
+		name := toolName(f.Name)
+		if name == f.Name {
+			continue
+		}
+		if _, ok := fields[f.Name]; ok {
+			return nil, rig.FieldErrorf(f.Name, "%s takes no %q: its name is %s", v.Name, f.Name, name)
+		}
+		if raw, ok := fields[name]; ok {
+			delete(out, name)
+			out[f.Name] = raw
+		}
+	}
+	return out, nil
 }
 
 // word takes a string field.
@@ -145,7 +200,7 @@ func (c *call) ended(res *client.ExecResult) {
 		how += ", ended by signal " + signal(res.Signal)
 	}
 	if res.TimedOut {
-		how += ", because its time was over: give it more with timeout, or run it in the background"
+		how += ", because its time was over: give it more with timeout_seconds, or run it in the background"
 	}
 	if len(res.Stdout)+len(res.Stderr) == 0 {
 		how += ". It printed nothing"
@@ -216,9 +271,9 @@ func (c *call) file(r *client.Rig, a *rig.ReadFileArgs, f *keeperapi.FileText) {
 }
 
 func (c *call) dir(r *client.Rig, a *rig.ListDirArgs, d *keeperapi.Listing) {
-	path := a.Path
+	path, source := a.Path, "directory "+a.Path+" in "+r.ID
 	if path == "" {
-		path = "the home directory"
+		path, source = "The home directory", "the home directory in "+r.ID
 	}
 	c.structured = map[string]any{"entries": len(d.Entries), "more": d.More}
 	if len(d.Entries) == 0 {
@@ -234,9 +289,9 @@ func (c *call) dir(r *client.Rig, a *rig.ListDirArgs, d *keeperapi.Listing) {
 		}
 		b.WriteByte('\n')
 	}
-	c.say("%d entries: type, mode, bytes, changed, name.", len(d.Entries))
+	c.say("%s: type, mode, bytes, changed, name.", count(len(d.Entries), "entry", "entries"))
 	if d.More {
 		c.say("There are more: a higher limit shows them.")
 	}
-	c.guest("directory "+path+" in "+r.ID, []byte(b.String()), "A program in the rig can list what is left out here.")
+	c.guest(source, []byte(b.String()), "A program in the rig can list what is left out here.")
 }

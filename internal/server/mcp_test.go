@@ -234,14 +234,38 @@ func TestWrongArgumentsAreToolErrorsThatNameTheField(t *testing.T) {
 		{"terminal_use", m{"action": "exec"}, "rig"},
 		{"terminal_use", m{"rig": id, "action": "dance"}, "action"},
 		{"terminal_use", m{"rig": id, "action": "exec"}, "argv"},
-		{"terminal_use", m{"rig": id, "action": "exec", "shell": "x", "timeout": -1}, "timeout"},
+		{"terminal_use", m{"rig": id, "action": "exec", "shell": "x", "timeout_seconds": -1}, "timeout_seconds"},
+		{"terminal_use", m{"rig": id, "action": "exec", "shell": "x", "timeout_seconds": 0}, "timeout_seconds"},
+		{"terminal_use", m{"rig": id, "action": "exec", "shell": "x", "timeout_seconds": "1"}, "timeout_seconds"},
+		{"terminal_use", m{"rig": id, "action": "exec", "shell": "x", "timeout": 5}, "timeout"},
+		{"terminal_use", m{"rig": id, "action": "write_file", "path": "x"}, "content"},
+		{"terminal_use", m{"rig": id, "action": "read_file"}, "path"},
+		{"rig_open", m{"ttl_seconds": 5}, "ttl_seconds"},
+		{"rig_open", m{"memory_mb": 0}, "memory_mb"},
 		{"terminal_use", m{"rig": id, "action": "exec", "shell": "x", "path": "y"}, "path"},
 	} {
 		if e := a.fails(x.tool, x.args, rig.CodeInvalidRequest); e["field"] != x.field {
 			t.Errorf("%s %v: %v, want field %s", x.tool, x.args, e, x.field)
 		}
 	}
-	a.fails("terminal_use", m{"rig": "zzz", "action": "exec", "shell": "x"}, rig.CodeNotFound)
+	// What helps is something that an agent can do, and about what is missing.
+	for _, x := range []struct {
+		tool, says string
+		args       any
+	}{
+		{"terminal_use", "rig_open", m{"rig": "zzz", "action": "exec", "shell": "x"}},
+		{"terminal_use", "with rig_open", m{"rig": "nowhere/terminal", "action": "exec", "shell": "x"}},
+		{"rig_egress", "with rig_open", m{"rig": "nowhere/terminal"}},
+	} {
+		e := a.fails(x.tool, x.args, rig.CodeNotFound)
+		if said := toJSON(t, e); !strings.Contains(said, x.says) || strings.Contains(said, "'rigs ") {
+			t.Errorf("%v: %s", x.args, said)
+		}
+	}
+	agent := connect(t, s.overHTTP(s.token(t, "bot", rig.Agent)), nil)
+	if e := agent.fails("rig_open", m{"space": "more", "allow": []string{"more.test"}}, rig.CodeDenied); !strings.Contains(toJSON(t, e), "ask with rig_egress (action ask)") || strings.Contains(toJSON(t, e), "POST") {
+		t.Errorf("%v", e)
+	}
 	a.fails("rig_open", m{"space": failing}, rig.CodeBackendFailure)
 }
 
@@ -262,6 +286,16 @@ func TestEgressOverMCP(t *testing.T) {
 	id := a.open("egress")
 	if text, _ := a.ok("rig_egress", m{"rig": id}); !strings.Contains(text, "Admitted:\n") {
 		t.Errorf("ls: %s", text)
+	}
+	// A list is long, and the same for most rigs: where rigs are shown, it is counted.
+	for _, tool := range []string{"rig_open", "rig_list"} {
+		text, st := a.ok(tool, m{"space": "egress"})
+		if said := text + toJSON(t, st); !strings.Contains(text, " may reach what ") || !strings.Contains(text, "rig_egress with action ls") || !strings.Contains(said, `"egressPatterns":`) || strings.Contains(said, "debian") || strings.Contains(said, "Not applied") {
+			t.Errorf("%s: %s", tool, said)
+		}
+	}
+	if text, _ := a.ok("rig_open", m{"space": "egress", "ttl_seconds": 600, "vcpus": 1}); !strings.Contains(text, "Not applied to it: vcpus, ttl_seconds;") {
+		t.Errorf("rig_open: %s", text)
 	}
 	// Nobody is there: that is a no.
 	if e := a.fails("rig_egress", m{"rig": id, "action": "ask", "pattern": "nobody.test", "reason": "x", "timeout_seconds": 1}, rig.CodeDenied); e["help"] == "" {
