@@ -83,7 +83,7 @@ func (w *world) serve(env ...string) *server {
 	cmd := exec.Command(filepath.Join(bin, "rigs"), "serve", "--listen=none", "--ready-fd=3", "--log-level=debug")
 	cmd.Env = slices.Concat(s.env, []string{"RIGS_CACHE=" + l.Cache(), "RIGS_GUEST=" + testenv.Guest(t)}, env)
 	cmd.ExtraFiles, cmd.Stdout, cmd.Stderr = []*os.File{theirs}, log, log
-	must(t, w.in(cmd.Start))
+	must(t, w.host.in(cmd.Start))
 	theirs.Close()
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)

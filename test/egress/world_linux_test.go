@@ -46,16 +46,17 @@ const (
 )
 
 // world is everything outside: a network namespace in which every address there is
-// belongs to this process. It has the host's resolver, web servers behind every
-// address, and a record of every packet that began something.
+// belongs to this process, and next to it another one, the host, whose way out leads
+// there. It has the host's resolver, web servers behind every address, and a record of
+// every packet with which the host began something.
 //
-// The server under test runs in this namespace, so its keepers do; a guest is
-// behind their gate. Nothing in it has a way to the real network.
+// The server under test runs on that host, so its keepers do; a guest is behind their
+// gate. Nothing in either has a way to the real network.
 type world struct {
-	t  testing.TB
-	do chan func() // run on the thread that is in the namespace
-	wg sync.WaitGroup
-	ca *authority
+	t             testing.TB
+	outside, host place
+	wg            sync.WaitGroup
+	ca            *authority
 
 	mu       sync.Mutex
 	next     netip.Addr
@@ -76,32 +77,71 @@ func newWorld(t testing.TB) *world {
 		t.Skip("a network namespace takes root: run these tests as root")
 	}
 	w := &world{
-		t: t, do: make(chan func()), ca: newAuthority(t), next: netip.MustParseAddr(firstPublic), next6: netip.MustParseAddr(firstPublic6),
+		t: t, ca: newAuthority(t), next: netip.MustParseAddr(firstPublic), next6: netip.MustParseAddr(firstPublic6),
 		names: map[string][]netip.Addr{}, open: map[netip.Addr]bool{}, packets: map[string]int{}, received: map[netip.AddrPort]*atomic.Int64{},
 		endless: make(chan struct{}),
 	}
 	resolv := filepath.Join(t.TempDir(), "resolv.conf")
 	// A search domain, so that trying it would be seen.
 	must(t, os.WriteFile(resolv, []byte("nameserver "+resolverAddress+"\nsearch corp.test\n"), 0o644))
-	entered := make(chan error)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends, and its namespaces with it
-		entered <- enterNamespaces(resolv)
-		for f := range w.do {
-			f()
-		}
-	}()
-	t.Cleanup(func() { close(w.do) })
-	if err := <-entered; err != nil {
-		t.Fatalf("no namespaces for the test: %v", err)
-	}
+	var tid int
+	w.outside = newPlace(t, func() error {
+		tid = unix.Gettid()
+		return errors.Join(unix.Unshare(unix.CLONE_NEWNET), ip("link set lo up"))
+	})
+	w.host = newPlace(t, func() error { return makeHost(resolv, tid) })
+	must(t, w.in(joinHost))
 	w.capture()
 	w.listen()
 	return w
 }
 
-// enterNamespaces moves this thread into a network and a mount namespace of its own.
-func enterNamespaces(resolv string) error {
+// place is a thread in namespaces of its own. A socket belongs to the namespace of the
+// thread that makes it, and a process starts in that of the thread that forks.
+type place struct{ do chan func() }
+
+// newPlace starts a thread and has enter called on it.
+func newPlace(t testing.TB, enter func() error) place {
+	t.Helper()
+	p := place{make(chan func())}
+	entered := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends, and its namespaces with it
+		entered <- enter()
+		for f := range p.do {
+			f()
+		}
+	}()
+	t.Cleanup(func() { close(p.do) })
+	if err := <-entered; err != nil {
+		t.Fatalf("no namespaces for the test: %v", err)
+	}
+	return p
+}
+
+func (p place) in(f func() error) error {
+	done := make(chan error)
+	p.do <- func() { done <- f() }
+	return <-done
+}
+
+// in runs f outside.
+func (w *world) in(f func() error) error { return w.outside.in(f) }
+
+func ip(line string) error {
+	if out, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput(); err != nil {
+		return fmt.Errorf("ip %s: %w: %s", line, err, out)
+	}
+	return nil
+}
+
+// wire is the address of both ends of the way from the host to the outside. Neither asks
+// for the other's (arp off), and what goes to one's own address is then the other's.
+const wire = "02:00:00:00:00:01"
+
+// makeHost moves this thread into the host's namespaces: a network with a way to that of
+// the thread tid, and a mount namespace with a resolver's address of its own.
+func makeHost(resolv string, tid int) error {
 	if err := unix.Unshare(unix.CLONE_NEWNET | unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("unshare: %w", err)
 	}
@@ -111,26 +151,40 @@ func enterNamespaces(resolv string) error {
 	if err := unix.Mount(resolv, "/etc/resolv.conf", "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("mounting /etc/resolv.conf: %w", err)
 	}
-	for _, args := range [][]string{
-		{"link", "set", "lo", "up"},
-		{"addr", "add", hostAddress + "/32", "dev", "lo"},
-		// Every address leads here without being one of the host's own.
-		{"route", "add", "local", "default", "dev", "lo"},
-		{"-6", "route", "add", "local", "default", "dev", "lo"},
+	for _, line := range []string{
+		"link set lo up",
+		"addr add " + hostAddress + "/32 dev lo",
+		"link add way address " + wire + " type veth peer name host",
+		"link set host address " + wire,
+		fmt.Sprintf("link set host netns %d", tid),
+		"link set way arp off addrgenmode none up",
+		"addr add 192.0.2.2/32 dev way",
+		"-6 addr add 2606:2800:221::2/128 dev way nodad",
+		"route add default dev way src 192.0.2.2",
+		"-6 route add default dev way",
 	} {
-		if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
-			return fmt.Errorf("ip %s: %w: %s", strings.Join(args, " "), err, out)
+		if err := ip(line); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// in runs f on a thread in the namespaces. A socket belongs to the namespace of
-// the thread that makes it, and a process starts in that of the thread that forks.
-func (w *world) in(f func() error) error {
-	done := make(chan error)
-	w.do <- func() { done <- f() }
-	return <-done
+// joinHost is the other end. Every other address leads to this process, without being
+// one of anybody's own.
+func joinHost() error {
+	for _, line := range []string{
+		"link set host arp off addrgenmode none up",
+		"route add 192.0.2.2/32 dev host",
+		"-6 route add 2606:2800:221::2/128 dev host",
+		"route add local default dev lo table main", // after what is more specific
+		"-6 route add local default dev lo table main",
+	} {
+		if err := ip(line); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // name gives a host addresses: those that are given, or a public one of its own.
@@ -219,17 +273,19 @@ func (w *world) check() {
 	}
 }
 
-// capture records every packet in the namespace that begins something: the first
-// of a TCP connection, and all that is not TCP.
+// capture records every packet that the host sends, to itself too, and that begins
+// something: the first of a TCP connection, and all that is not TCP.
 func (w *world) capture() {
 	w.t.Helper()
 	fd := -1
-	must(w.t, w.in(func() (err error) {
+	must(w.t, w.host.in(func() (err error) {
 		fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, int(htons(unix.ETH_P_ALL)))
 		return err
 	}))
 	// With SOCK_DGRAM a packet begins with its IP header.
 	program, err := bpf.Assemble([]bpf.Instruction{
+		bpf.LoadExtension{Num: bpf.ExtType},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.PACKET_OUTGOING, SkipTrue: 14},
 		bpf.LoadAbsolute{Off: 0, Size: 1},
 		bpf.ALUOpConstant{Op: bpf.ALUOpShiftRight, Val: 4},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 6, SkipTrue: 5},
@@ -316,6 +372,9 @@ func describe(p []byte) string {
 			return "" // the host's resolver answers
 		}
 	}
+	if to.Is6() && to.IsMulticast() {
+		return "" // the kernel says which groups it is in
+	}
 	return fmt.Sprintf("%s %s %d", name, to, port)
 }
 
@@ -329,8 +388,13 @@ func (w *world) listen() {
 	both.SetUnencryptedHTTP2(true)
 	config := &tls.Config{GetCertificate: w.ca.certificate, MinVersion: tls.VersionTLS12}
 	quiet := log.New(io.Discard, "", 0) // a handshake that fails is what a test expects
-	for port, l := range map[string]net.Listener{"80": nil, "443": nil} {
-		must(w.t, w.in(func() (err error) { l, err = net.Listen("tcp", ":"+port); return err }))
+	for _, at := range []struct {
+		where place
+		port  string
+	}{{w.outside, "80"}, {w.outside, "443"}, {w.host, "80"}, {w.host, "443"}} {
+		var l net.Listener
+		port := at.port
+		must(w.t, at.where.in(func() (err error) { l, err = net.Listen("tcp", ":"+port); return err }))
 		l = &counted{l, w}
 		s := &http.Server{Handler: mux, Protocols: both, ErrorLog: quiet, TLSConfig: config, ReadHeaderTimeout: time.Minute}
 		w.wg.Go(func() {
