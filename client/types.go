@@ -65,6 +65,8 @@ type (
 	NewRule = serverapi.NewRule
 	// Membership is a principal's role in a workspace.
 	Membership = serverapi.Membership
+	// Grant is a role in a workspace.
+	Grant = serverapi.Grant
 	// SpaceChange changes a space.
 	SpaceChange = serverapi.SpaceChange
 	// SigninLink signs a browser in, once.

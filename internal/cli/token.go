@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -76,7 +77,7 @@ with RIGS_SERVER as the server's URL. The server keeps only a hash of it.`,
 			if asJSON {
 				return a.json(t)
 			}
-			fmt.Fprintf(a.err, "token %s for %s %s; it is shown only now:\n", plain(t.ID), kind, plain(t.Name))
+			fmt.Fprintf(a.err, "token %s for %s %s, %s; it is shown only now:\n", plain(t.ID), kind, plain(t.Name), plain(roleText(t.Roles)))
 			_, err = fmt.Fprintln(a.out, plain(t.Secret))
 			return err
 		},
@@ -122,13 +123,27 @@ func (a *app) tokenLsCmd() *cobra.Command {
 				if !t.LastUsedAt.IsZero() {
 					used = since(t.LastUsedAt, now) + " ago"
 				}
-				rows[i] = []string{t.ID, t.Name, string(t.Kind), since(t.CreatedAt, now) + " ago", used, ends}
+				rows[i] = []string{t.ID, t.Name, string(t.Kind), roleText(t.Roles), since(t.CreatedAt, now) + " ago", used, ends}
 			}
-			return table(a.out, []string{"ID", "NAME", "KIND", "CREATED", "USED", "EXPIRES"}, rows)
+			return table(a.out, []string{"ID", "NAME", "KIND", "ROLE", "CREATED", "USED", "EXPIRES"}, rows)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// roleText says what a principal may do, and where.
+func roleText(roles []client.Grant) string {
+	out := make([]string, len(roles))
+	for i, g := range roles {
+		if out[i] = string(g.Role) + " in " + g.Workspace; g.Workspace == "*" {
+			out[i] = string(g.Role) + " everywhere"
+		}
+	}
+	if len(out) == 0 {
+		return "without a role"
+	}
+	return strings.Join(out, ", ")
 }
 
 func (a *app) tokenRmCmd() *cobra.Command {

@@ -184,6 +184,18 @@ func (p Pattern) String() string {
 	return b.String()
 }
 
+// Exact is the one host that the pattern names, with its ports; "" when it names
+// more.
+func (p Pattern) Exact() (host string, ports []int) {
+	if p.star {
+		return "", nil
+	}
+	if p.ports == nil {
+		return p.after, slices.Clone(defaultPorts)
+	}
+	return p.after, slices.Clone(p.ports)
+}
+
 // Private reports whether the pattern admits answers in private ranges.
 func (p Pattern) Private() bool { return p.private }
 

@@ -428,11 +428,50 @@ func TestGuardrailsAllowAskAndDeny(t *testing.T) {
 	if p := rig.AsProblem(err); p == nil || p.Approval == "" || !strings.Contains(p.Detail, "not now") {
 		t.Errorf("%v", err)
 	}
+	// A client that goes away takes its question back: nothing is done in its name.
+	conn, err := agent.Stream(ctx, r.ID, "exec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := wire.NewWriter(conn).WriteJSON(wire.KindStart, guestapi.ExecRequest{Argv: []string{"touch", "a b", "it's"}}); err != nil {
+		t.Fatal(err)
+	}
+	q := <-asked
+	if q.Summary != `run touch 'a b' 'it'\''s'` {
+		t.Errorf("%q does not say what is a word", q.Summary)
+	}
+	conn.Close()
+	if q, err := s.WaitApproval(ctx, q.ID); err != nil || q.State != rig.Canceled {
+		t.Errorf("%+v %v", q, err)
+	}
+	// A remembered answer takes the place of the rule that asked, also of one for the agent.
+	own := rule(client.NewRule{Class: rig.ProcessSpawn, Effect: rig.Ask, Agent: "otto"})
+	done := make(chan error, 1)
+	go func() { done <- run(t, agent, r.ID, "true") }()
+	q = <-asked
+	_, err = s.Approve(ctx, q.ID, serverapi.ApprovalAnswer{Remember: "workspace"}) // it would change nothing for this agent
+	code(t, err, rig.CodeInvalidRequest)
+	if _, err := s.Refuse(ctx, q.ID, serverapi.ApprovalAnswer{}); err != nil {
+		t.Error(err)
+	}
+	code(t, <-done, rig.CodeDenied)
 	if err := answer(true, serverapi.ApprovalAnswer{Remember: "agent"}); err != nil {
 		t.Error(err)
 	}
 	if err := run(t, agent, r.ID, "true"); err != nil {
 		t.Errorf("remembered: %v", err)
+	}
+	go func() { done <- run(t, other, r.ID, "true") }() // of nobody else
+	if q = <-asked; q.By.Name != "emma" {
+		t.Errorf("%+v", q)
+	}
+	if _, err := s.Refuse(ctx, q.ID, serverapi.ApprovalAnswer{}); err != nil {
+		t.Error(err)
+	}
+	code(t, <-done, rig.CodeDenied)
+	rules, err := s.Rules(ctx, serverapi.Default)
+	if err != nil || slices.ContainsFunc(rules, func(r rig.Rule) bool { return r.ID == own.ID }) {
+		t.Errorf("%+v %v", rules, err)
 	}
 	// A read-only space denies it all, and looking still works.
 	if _, err := s.ChangeSpace(ctx, serverapi.Default, good, client.SpaceChange{Mode: rig.ModeReadOnly}); err != nil {
@@ -456,7 +495,15 @@ func TestRolesLimitWhatIsSeenAndDone(t *testing.T) {
 	viewer := s.as(client.NewToken{Name: "vera", Kind: rig.Person, Role: rig.Viewer, Workspace: "team"})
 	member := s.as(client.NewToken{Name: "mia", Kind: rig.Person, Workspace: "team"})
 	admin := s.as(client.NewToken{Name: "ada", Kind: rig.Person, Role: rig.Admin})
-	agent := s.as(client.NewToken{Name: "otto", Kind: rig.Agent, Role: rig.Owner})
+	_, err := s.CreateToken(ctx, client.NewToken{Name: "otto", Kind: rig.Agent, Role: rig.Owner})
+	code(t, err, rig.CodeInvalidRequest)
+	agent := s.as(client.NewToken{Name: "otto", Kind: rig.Agent})
+	if _, err := s.PutMember(ctx, serverapi.Default, client.Membership{Principal: "otto", Role: rig.Owner}); err != nil { // makes no more of it
+		t.Fatal(err)
+	}
+	if _, err := s.PutMember(ctx, "team", client.Membership{Principal: "otto", Role: rig.Owner}); err != nil {
+		t.Fatal(err)
+	}
 
 	rigs, err := viewer.Rigs(ctx, client.ListOptions{})
 	if err != nil || len(rigs) != 1 || rigs[0].ID != there.ID {

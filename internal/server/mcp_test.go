@@ -3,6 +3,8 @@ package server_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -30,6 +32,12 @@ type answerer func(*sdk.ElicitParams) *sdk.ElicitResult
 
 func connect(t *testing.T, transport sdk.Transport, ask answerer) *agentSession {
 	t.Helper()
+	return connectAs(t, "test agent", transport, ask)
+}
+
+// connectAs is connect for a client that calls itself name.
+func connectAs(t *testing.T, name string, transport sdk.Transport, ask answerer) *agentSession {
+	t.Helper()
 	s := &agentSession{t: t, progress: make(chan string, 64), logs: make(chan map[string]any, 64)}
 	o := &sdk.ClientOptions{
 		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { s.progress <- r.Params.Message },
@@ -43,7 +51,7 @@ func connect(t *testing.T, transport sdk.Transport, ask answerer) *agentSession 
 		o.ElicitationHandler = func(_ context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) { return ask(r.Params), nil }
 	}
 	var err error
-	s.ClientSession, err = sdk.NewClient(&sdk.Implementation{Name: "test agent", Version: "1"}, o).Connect(ctxOf(t), transport, nil)
+	s.ClientSession, err = sdk.NewClient(&sdk.Implementation{Name: name, Version: "1"}, o).Connect(ctxOf(t), transport, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -364,6 +372,68 @@ func TestTheClientsUserIsAsked(t *testing.T) {
 	defer mu.Unlock()
 	if len(asked) != 3 || !strings.Contains(asked[0], "Agent test agent asks that rig "+id) || strings.Count(asked[0], "\n") != 1 {
 		t.Errorf("asked %q", asked)
+	}
+}
+
+// What a client calls itself is a stranger's word: whatever it is, the session acts
+// as an agent with a name that is one, and never as the person of that name.
+func TestAClientsNameMakesItNobodyElse(t *testing.T) {
+	s := start(t, home(t), nil)
+	me, err := s.Server(ctxOf(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	person, bot := s.token(t, "ada", rig.Person), s.token(t, "bot", rig.Agent)
+	overStdio := func() sdk.Transport {
+		in, feed := io.Pipe()
+		read, out := io.Pipe()
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() { done <- mcp.Serve(ctx, s.Client, mcp.Options{Version: "test"}, in, out) }()
+		t.Cleanup(func() {
+			cancel()
+			feed.Close()
+			if err := <-done; err != nil {
+				t.Errorf("rigs mcp: %v", err)
+			}
+			out.Close()
+		})
+		return &sdk.IOTransport{Reader: read, Writer: feed}
+	}
+	n := 0
+	for _, x := range []struct{ name, acts string }{
+		{me.Principal.Name, me.Principal.Name},
+		{"ada", "ada"},
+		{"bot", "bot"},
+		{strings.Repeat("n", 100_000), strings.Repeat("n", 63)},
+		{"a\r\nRigs-Agent: bot\x00\x1b[2J\u202e", "a--Rigs-Agent: bot--[2J-"},
+		{strings.Repeat("x", 62) + " y", strings.Repeat("x", 62)},
+		{" \t", "-"},
+	} {
+		for way, transport := range map[string]sdk.Transport{"stdio": overStdio(), "HTTP": s.overHTTP(person), "HTTP, an agent's token": s.overHTTP(bot)} {
+			acts := x.acts
+			if strings.HasSuffix(way, "token") { // it says who the agent is, and the client does not
+				acts = "bot"
+			}
+			n++
+			a := connectAs(t, x.name, transport, nil)
+			id := a.open(fmt.Sprintf("named-%d", n))
+			a.ok("terminal_use", m{"rig": id, "action": "exec", "shell": "true"})
+			ran := false
+			for _, r := range s.audit(id, 0).Rows {
+				if r.Action != "exec" {
+					continue
+				}
+				ran = true
+				if r.Kind != rig.Agent || r.Principal != acts {
+					t.Errorf("%s, %.40q: in the log as %s %q", way, x.name, r.Kind, r.Principal)
+				}
+			}
+			if !ran {
+				t.Errorf("%s, %.40q: not in the log", way, x.name)
+			}
+			a.ok("rig_close", m{"rig": id})
+		}
 	}
 }
 

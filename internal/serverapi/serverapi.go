@@ -49,6 +49,14 @@ type Token struct {
 	CreatedAt  time.Time         `json:"createdAt"`
 	LastUsedAt time.Time         `json:"lastUsedAt,omitzero" doc:"To the minute"`
 	ExpiresAt  time.Time         `json:"expiresAt,omitzero"`
+	// Roles are those of the principal that bears it.
+	Roles []Grant `json:"roles" doc:"What its principal may do, and where"`
+}
+
+// Grant is a role in a workspace.
+type Grant struct {
+	Workspace string   `json:"workspace" doc:"* for all of them"`
+	Role      rig.Role `json:"role" enum:"viewer,member,admin,owner"`
 }
 
 // NewToken asks for a token.

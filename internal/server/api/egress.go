@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"rigs/internal/keeperapi"
+	"rigs/internal/policy"
 	"rigs/internal/rig"
 	"rigs/internal/server/authority"
 	"rigs/internal/server/store"
@@ -110,6 +111,11 @@ func (a *API) askEgress(ctx context.Context, in *RigIn, ask serverapi.EgressAsk)
 		if err != nil {
 			return rig.Approval{}, err
 		}
+		if admitted(r.Egress, pattern) {
+			now := a.Now().UTC()
+			return rig.Approval{Kind: rig.ApprovalEgress, Workspace: r.Workspace, Space: r.Space, RigID: r.ID, By: g.Who.Principal, Class: rig.NetworkEgress, Pattern: pattern,
+				Reason: ask.Reason, State: rig.Approved, CreatedAt: now, ExpiresAt: now, AnsweredAt: now, AnsweredBy: "rigs", Note: "it is admitted already: nobody was asked"}, nil
+		}
 		q, err := a.Desk.Ask(ctx, rig.Approval{
 			Kind: rig.ApprovalEgress, Workspace: r.Workspace, Space: r.Space, RigID: r.ID, By: g.Who.Principal, Class: rig.NetworkEgress,
 			Pattern: pattern, TTLSeconds: ask.TTLSeconds, Reason: ask.Reason,
@@ -125,6 +131,21 @@ func (a *API) askEgress(ctx context.Context, in *RigIn, ask serverapi.EgressAsk)
 		}
 		return q, nil
 	})
+}
+
+// admitted reports whether a list admits all that a pattern names. Of a pattern with a
+// star only the very same one is known to.
+func admitted(list []string, pattern string) bool {
+	if slices.Contains(list, pattern) {
+		return true
+	}
+	want, err := policy.Parse(pattern)
+	have, err2 := policy.ParseList(list)
+	if err != nil || err2 != nil || want.Private() {
+		return false
+	}
+	host, ports := want.Exact()
+	return host != "" && !slices.ContainsFunc(ports, func(port int) bool { return !have.Match(host, port).Admitted })
 }
 
 // admit is the effect of an answer to askEgress.

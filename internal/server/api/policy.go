@@ -22,6 +22,9 @@ type MembersOf struct {
 // target is what changing a workspace's policy is about.
 func (a *API) policyOf(ctx context.Context, workspace string) (authority.Target, error) {
 	if workspace == authority.Everywhere {
+		if w := who(ctx); a.Authority.Role(w, workspace) == "" {
+			return authority.Server, rig.Errorf(rig.CodeForbidden, "%s has a role in some workspaces only", w.Name)
+		}
 		return authority.Server, nil
 	}
 	return authority.In(workspace, ""), errors.Join(a.see(ctx, workspace), a.hasWorkspace(ctx, workspace))

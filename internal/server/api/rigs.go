@@ -130,12 +130,25 @@ func (a *API) open(ctx context.Context, s rig.Spec) (rig.Rig, bool, error) {
 // maxCommand is how much of a command is written down, in bytes.
 const maxCommand = 512
 
+// quote writes a command as one would type it into a shell: where a word begins and
+// ends is part of what somebody is asked to approve.
+func quote(argv []string) string {
+	out := make([]string, len(argv))
+	for i, w := range argv {
+		out[i] = w
+		if w == "" || strings.Trim(w, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-") != "" {
+			out[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(out, " ")
+}
+
 // execAction is the running of a command, which is written down; its input and its
 // environment are not.
 func execAction(e guestapi.ExecRequest) authority.Action {
 	c := e.Shell
 	if len(e.Argv) > 0 {
-		c = strings.Join(e.Argv, " ")
+		c = quote(e.Argv)
 	}
 	if len(c) > maxCommand {
 		c = c[:maxCommand] + "…"

@@ -7,6 +7,7 @@ import (
 	"html"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -50,7 +51,16 @@ func (a *API) serverRoutes() {
 			return &signedOut{*c}, nil
 		})
 	handle(a, route{method: "GET", path: "/v1/tokens", id: "listTokens", summary: "List tokens", tag: "access"},
-		func(ctx context.Context, _ *in) (serverapi.Tokens, error) { return a.Auth.Tokens(ctx) })
+		func(ctx context.Context, _ *in) (serverapi.Tokens, error) {
+			if w := who(ctx); a.Authority.Role(w, authority.Everywhere) != rig.Owner {
+				return serverapi.Tokens{}, rig.Errorf(rig.CodeForbidden, "%s is no owner of the server, and only owners see tokens", w.Name)
+			}
+			l, err := a.Auth.Tokens(ctx)
+			for i := range l.Tokens {
+				l.Tokens[i].Roles = a.roles(l.Tokens[i].Name)
+			}
+			return l, err
+		})
 	handle(a, route{method: "POST", path: "/v1/tokens", id: "createToken", summary: "Make a token; its secret is shown this once", tag: "access", status: http.StatusCreated},
 		func(ctx context.Context, in *struct{ Body serverapi.NewToken }) (serverapi.CreatedToken, error) {
 			var made serverapi.CreatedToken
@@ -80,6 +90,9 @@ func (a *API) newToken(ctx context.Context, n serverapi.NewToken) (serverapi.Cre
 	if err != nil {
 		return serverapi.CreatedToken{}, err
 	}
+	if n.Kind == rig.Agent && (m.Role == rig.Admin || m.Role == rig.Owner) {
+		return serverapi.CreatedToken{}, rig.FieldErrorf("role", "an agent is a member at most: give it the role member or viewer")
+	}
 	switch {
 	case m.Role != "":
 	case n.Workspace != "", n.Kind == rig.Agent:
@@ -92,7 +105,19 @@ func (a *API) newToken(ctx context.Context, n serverapi.NewToken) (serverapi.Cre
 			return serverapi.CreatedToken{}, err
 		}
 	}
-	return a.Auth.NewToken(ctx, n)
+	t, err := a.Auth.NewToken(ctx, n)
+	t.Roles = a.roles(n.Name)
+	return t, err
+}
+
+// roles are what a principal may do, and where.
+func (a *API) roles(principal string) []serverapi.Grant {
+	out := []serverapi.Grant{}
+	for w, r := range a.Authority.Roles(principal) {
+		out = append(out, serverapi.Grant{Workspace: w, Role: r})
+	}
+	slices.SortFunc(out, func(x, y serverapi.Grant) int { return cmp.Compare(x.Workspace, y.Workspace) })
+	return out
 }
 
 // signin exchanges a link's code for the cookie. It is a person's browser that

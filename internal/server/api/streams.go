@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -107,6 +108,7 @@ func (a *API) relay(ctx context.Context, in *RigIn, kind rigs.Kind, client net.C
 		return rig.Errorf(rig.CodeInvalidRequest, "a stream begins with a start frame, within %v", startTimeout)
 	}
 	_ = client.SetReadDeadline(time.Time{}) // it could be set, so it can be taken off
+	start := slices.Clone(f.Payload)
 	act := authority.Attach.With("open a terminal")
 	if kind == rigs.Exec {
 		var e guestapi.ExecRequest
@@ -115,7 +117,12 @@ func (a *API) relay(ctx context.Context, in *RigIn, kind rigs.Kind, client net.C
 		}
 		act = execAction(e)
 	}
-	_, err = do(ctx, a, in, act, func(g *authority.Grant) (struct{}, error) {
+	// A client that goes away while a person is asked takes its question back.
+	asking, gone := context.WithCancel(ctx)
+	over := make(chan struct{})
+	defer close(over)
+	next := readAhead(from, gone, over)
+	_, err = do(asking, a, in, act, func(g *authority.Grant) (struct{}, error) {
 		u, err := a.Rigs.Use(ctx, g, kind)
 		if err != nil {
 			return struct{}{}, err
@@ -129,12 +136,48 @@ func (a *API) relay(ctx context.Context, in *RigIn, kind rigs.Kind, client net.C
 		}
 		defer keeper.Close()
 		down := wire.NewWriter(keeper)
-		if err := down.Write(f.Kind, f.Payload); err != nil {
+		if err := down.Write(wire.KindStart, start); err != nil {
 			return struct{}{}, u.Failed(err)
 		}
-		return struct{}{}, relayFrames(client, keeper, from, to, down, func(f wire.Frame) error { return input(ctx, u, f) })
+		return struct{}{}, relayFrames(client, keeper, next, to, down, func(f wire.Frame) error { return input(ctx, u, f) })
 	})
 	return err
+}
+
+// ahead is a client's next frame, or why there is none.
+type ahead struct {
+	wire.Frame
+	err error
+}
+
+// readAhead reads a client's frames, one before it is wanted, so that the client's going
+// away is noticed at any time: gone is called then. A frame is valid until the next one
+// was received. Nothing follows an error. The reading ends when over is closed and the
+// connection is.
+func readAhead(from *wire.Reader, gone func(), over <-chan struct{}) <-chan ahead {
+	next := make(chan ahead)
+	go func() {
+		defer gone()
+		var buffers [2][]byte // the receiver has one while the other is filled
+		for i := 0; ; i ^= 1 {
+			f, err := from.Next()
+			if err == nil {
+				buffers[i] = append(buffers[i][:0], f.Payload...)
+				f.Payload = buffers[i]
+			} else {
+				gone()
+			}
+			select {
+			case next <- ahead{f, err}:
+			case <-over:
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return next
 }
 
 // input lets a client's frame pass, or says why not.
@@ -144,8 +187,10 @@ func input(ctx context.Context, u *rigs.Use, f wire.Frame) error {
 		return u.Input(ctx, "input", f.Payload)
 	case wire.KindSignal:
 		return u.Input(ctx, "signal", f.Payload)
-	case wire.KindEOF, wire.KindResize:
-		return nil
+	case wire.KindEOF:
+		return u.Input(ctx, "end", nil)
+	case wire.KindResize:
+		return nil // of what is shown; what runs inside may see it
 	case wire.KindStart, wire.KindStdout, wire.KindStderr, wire.KindAck, wire.KindExit, wire.KindError:
 	}
 	return rig.Errorf(rig.CodeInvalidRequest, "a client does not send frames of kind %d after the first", f.Kind)
@@ -153,7 +198,7 @@ func input(ctx context.Context, u *rigs.Use, f wire.Frame) error {
 
 // relayFrames passes frames both ways until the keeper's end, the client's, or one
 // that check refuses, which it returns; nothing is written to the client then.
-func relayFrames(client, keeper net.Conn, from *wire.Reader, to, down *wire.Writer, check func(wire.Frame) error) error {
+func relayFrames(client, keeper net.Conn, next <-chan ahead, to, down *wire.Writer, check func(wire.Frame) error) error {
 	var wg sync.WaitGroup
 	var refusing atomic.Bool
 	wg.Go(func() { // what the machine says
@@ -172,7 +217,8 @@ func relayFrames(client, keeper net.Conn, from *wire.Reader, to, down *wire.Writ
 	})
 	var refused error
 	for {
-		f, err := from.Next()
+		f := <-next
+		err := f.err
 		if errors.Is(err, io.EOF) { // half of it: what comes back is still wanted
 			if h, ok := keeper.(interface{ CloseWrite() error }); ok && h.CloseWrite() == nil {
 				break
@@ -182,7 +228,7 @@ func relayFrames(client, keeper net.Conn, from *wire.Reader, to, down *wire.Writ
 			keeper.Close()
 			break
 		}
-		if refused = check(f); refused != nil {
+		if refused = check(f.Frame); refused != nil {
 			refusing.Store(true)
 			keeper.Close()
 			break

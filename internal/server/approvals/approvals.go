@@ -101,6 +101,7 @@ type watcher struct {
 	by        rig.Principal
 	workspace string // "": all
 	may       func(workspace string) bool
+	left      time.Time // zero: it is here
 }
 
 // New returns a desk without questions.
@@ -410,15 +411,28 @@ func (d *Desk) List(f Filter) []rig.Approval {
 // Watch notes that p sees the events of a workspace, or of all of them (""),
 // until the returned function is called. may says in which p may answer.
 func (d *Desk) Watch(p rig.Principal, workspace string, may func(workspace string) bool) (stop func()) {
-	w := &watcher{p, workspace, may}
+	w := &watcher{by: p, workspace: workspace, may: may}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.watchers[w] = struct{}{}
 	return func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		delete(d.watchers, w)
+		w.left = d.now()
+		for w := range d.watchers { // those who are not coming back
+			if w.away(d.now()) {
+				delete(d.watchers, w)
+			}
+		}
 	}
+}
+
+// reload is how long somebody who left is waited for: a page that is loaded again is
+// away for a moment.
+const reload = 10 * time.Second
+
+func (w *watcher) away(now time.Time) bool {
+	return !w.left.IsZero() && now.Sub(w.left).Abs() >= reload
 }
 
 // Attended reports whether a person is there who sees the events of a workspace
@@ -426,8 +440,9 @@ func (d *Desk) Watch(p rig.Principal, workspace string, may func(workspace strin
 func (d *Desk) Attended(workspace string) bool {
 	d.mu.Lock()
 	var here []*watcher
+	now := d.now()
 	for w := range d.watchers {
-		if w.by.Kind == rig.Person && (w.workspace == "" || w.workspace == workspace) {
+		if w.by.Kind == rig.Person && !w.away(now) && (w.workspace == "" || w.workspace == workspace) {
 			here = append(here, w)
 		}
 	}

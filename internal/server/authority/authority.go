@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -155,6 +156,13 @@ func (a *Authority) Role(w Who, workspace string) rig.Role {
 	return role
 }
 
+// Roles are the roles that a principal was given, by workspace.
+func (a *Authority) Roles(principal string) map[string]rig.Role {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return maps.Clone(a.members[principal])
+}
+
 // HasRole reports whether a principal has a role anywhere.
 func (a *Authority) HasRole(principal string) bool {
 	a.mu.RLock()
@@ -219,7 +227,8 @@ func (a *Authority) Begin(ctx context.Context, w Who, t Target, act Action) (*Gr
 	if err != nil {
 		outcome = string(rig.CodeOf(err))
 	}
-	row, aerr := a.Audit.Record(ctx, a.row(w, t, act, outcome))
+	// Also when whoever asked has gone meanwhile: it was asked, and decided.
+	row, aerr := a.Audit.Record(context.WithoutCancel(ctx), a.row(w, t, act, outcome))
 	if err != nil {
 		if aerr != nil {
 			a.Log.Error("a refusal was not written to the audit log", "rig", t.RigID, "verb", act.Verb, "error", aerr)
@@ -505,8 +514,9 @@ func (a *Authority) SetMode(ctx context.Context, workspace, space string, m rig.
 }
 
 // Remember is the effect of an answer about an action: with remember, a guardrail
-// that gives the same answer from now on. Who may give that answer was decided
-// before (Remembering).
+// that gives the same answer from now on, to the agent in the space, to the agent, or
+// to every agent of the workspace. It takes the place of rules of the same scope. Who
+// may give that answer was decided before (Remembering).
 func (a *Authority) Remember(ctx context.Context, by rig.Principal, q *rig.Approval, approve bool, ans serverapi.ApprovalAnswer) error {
 	r := rig.Rule{Class: q.Class, Effect: rig.Deny}
 	if approve {
@@ -516,15 +526,49 @@ func (a *Authority) Remember(ctx context.Context, by rig.Principal, q *rig.Appro
 	case "":
 		return nil
 	case "space":
-		r.Space = q.Space
+		r.Space, r.Agent = q.Space, q.By.Name
 	case "agent":
 		r.Agent = q.By.Name
 	case "workspace":
 	default:
 		return rig.FieldErrorf("remember", "remember %q: it must be space, agent or workspace", ans.Remember)
 	}
-	_, err := a.AddRule(ctx, q.Workspace, r, by.Name)
-	return err
+	var replaced []string
+	after := []rig.Rule{r}
+	for _, have := range a.Rules(q.Workspace) {
+		if have.Class == r.Class && have.Space == r.Space && have.Agent == r.Agent && have.Mode == "" {
+			replaced = append(replaced, have.ID)
+		} else {
+			after = append(after, have)
+		}
+	}
+	if effect, rule := judgeClass(after, q.Class, scope{space: q.Space, agent: q.By.Name, mode: rig.ModeNormal}); effect != r.Effect {
+		return rig.FieldErrorf("remember", "remembering it for the %s would change nothing: rule %s is more specific; remember it for the space, or change that rule", ans.Remember, rule)
+	}
+	// The new rule first: there is no moment without one.
+	r, err := a.AddRule(ctx, q.Workspace, r, by.Name)
+	if err != nil {
+		return err
+	}
+	a.noteRule(ctx, q, by, RuleAdd, "rule", r.ID, "class", string(r.Class), "effect", string(r.Effect), "space", r.Space, "agent", r.Agent)
+	for _, id := range replaced {
+		if id == r.ID {
+			continue // it said so already
+		}
+		if err := a.DeleteRule(ctx, q.Workspace, id); err != nil {
+			return err
+		}
+		a.noteRule(ctx, q, by, RuleDelete, "rule", id)
+	}
+	return nil
+}
+
+// noteRule writes down, in the server's log, what an answer did to the rules.
+func (a *Authority) noteRule(ctx context.Context, q *rig.Approval, by rig.Principal, act Action, detail ...string) {
+	row := a.row(Who{Principal: by}, In(q.Workspace, ""), act.With("", append(detail, "workspace", q.Workspace, "approval", q.ID)...), "done")
+	if err := a.Audit.Append(context.WithoutCancel(ctx), row); err != nil {
+		a.Log.Error("a remembered rule was not written to the audit log", "approval", q.ID, "error", err)
+	}
 }
 
 // Remembering is an answer that is remembered. A member of the workspace may have a

@@ -984,6 +984,8 @@ export interface components {
              */
             lastUsedAt?: string;
             name: string;
+            /** @description What its principal may do, and where */
+            roles: components["schemas"]["Grant"][] | null;
             token: string;
         };
         Cursor: {
@@ -1193,6 +1195,12 @@ export interface components {
              * @description Of the whole file
              */
             size: number;
+        };
+        Grant: {
+            /** @enum {string} */
+            role: "viewer" | "member" | "admin" | "owner";
+            /** @description * for all of them */
+            workspace: string;
         };
         Host: {
             arch: string;
@@ -1583,6 +1591,8 @@ export interface components {
              */
             lastUsedAt?: string;
             name: string;
+            /** @description What its principal may do, and where */
+            roles: components["schemas"]["Grant"][] | null;
         };
         Tokens: {
             tokens: components["schemas"]["Token"][] | null;
