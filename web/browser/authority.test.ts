@@ -72,9 +72,17 @@ describe("a request of an agent", () => {
     const card = dock().getByRole("article");
     await card.getByText("build-agent asks to run a program").waitFor();
     await card.getByText("exec make test").waitFor();
-    await card.getByLabel("Remember this").selectOption("for the rest of space welcome");
+    expect(await card.locator("code", { hasText: "exec make test" }).evaluate((el) => getComputedStyle(el).fontFamily)).toMatch(/mono/i);
+    await card.getByLabel("Remember this").selectOption("for every agent in workspace default");
+    await card.getByText("every agent in workspace default may run programs from now on").waitFor();
+    await card.getByLabel("Remember this").selectOption("for build-agent in the whole workspace default");
+    await card.getByLabel("Remember this").selectOption("for build-agent in space welcome");
+    await card.getByText("build-agent in space welcome may run programs from now on").waitFor();
+    expect(await violations(s.page)).toEqual([]);
+    await shot(s.page, "approval-action");
     await card.getByRole("button", { name: "Deny exec make test" }).click();
     await card.getByText("denied", { exact: true }).waitFor();
+    await card.getByText("A rule was written: build-agent in space welcome may not run programs from now on.").waitFor();
     expect((await state()).answers).toMatchObject([{ verb: "deny", remember: "space" }]);
     expect((await state()).answers[0]).not.toHaveProperty("ttlSeconds");
   });
@@ -86,6 +94,9 @@ describe("a request of an agent", () => {
     const two = await ask({ pattern: "two.example.org" });
     const three = await ask({ pattern: "three.example.org" });
     await dock().getByRole("heading", { name: "3 requests wait" }).waitFor();
+    expect(await dock().getByRole("article").count()).toBe(1);
+    await shot(s.page, "approval-three");
+    await dock().getByRole("button", { name: "2 more requests" }).click();
     const card = (name: string) => dock().getByRole("article").filter({ hasText: name });
     await s.post("/__fake/answer", { id: two.id, patch: { state: "approved", answeredBy: "bert" } });
     await card("two.example.org").getByText("by bert").waitFor();
@@ -126,7 +137,7 @@ describe("a request of an agent", () => {
     await dock().getByRole("button", { name: "1 request waits" }).waitFor();
     await shot(s.page, "approval-aside");
     await ask({ pattern: "b.example.org" });
-    await dock().getByText("b.example.org").waitFor();
+    await dock().getByRole("heading", { name: "2 requests wait" }).waitFor();
     await s.page.locator(".xterm-screen").click();
     const inDock = () => s.page.evaluate(() => document.activeElement?.closest(".dock") !== null);
     for (let i = 0; i < 5 && !(await inDock()); i++) await s.page.keyboard.press("F6");
@@ -137,6 +148,26 @@ describe("a request of an agent", () => {
     }
     await s.page.keyboard.press("Enter");
     await expect.poll(async () => (await state()).answers.length).toBe(1);
+  });
+
+  it("is a bar on a narrow screen, under the terminal, that opens to a card", async () => {
+    s = await open(browser, { viewport: { width: 390, height: 800 } });
+    await startTerminal(s);
+    await ask({ pattern: "a.example.org" });
+    await ask({ pattern: "b.example.org" });
+    const bar = dock().getByRole("button", { name: "2 requests wait" });
+    await bar.waitFor();
+    expect(await dock().getByRole("article").count()).toBe(0);
+    const [above, below] = [await s.page.locator("main").boundingBox(), await bar.boundingBox()];
+    expect((above?.y ?? 0) + (above?.height ?? 0)).toBeLessThanOrEqual(below?.y ?? 0);
+    await shot(s.page, "approval-bar");
+    await bar.click();
+    await dock().getByText("a.example.org").first().waitFor();
+    expect(await dock().getByRole("article").count()).toBe(1);
+    expect(await violations(s.page)).toEqual([]);
+    await shot(s.page, "approval-narrow");
+    await dock().getByRole("button", { name: "Put the requests aside" }).click();
+    await bar.waitFor();
   });
 
   it("is on a page of its own, with what was answered before", async () => {
@@ -368,6 +399,7 @@ describe("on a narrow screen", () => {
     expect((take?.x ?? 0) + (take?.width ?? 0)).toBeLessThanOrEqual(390);
     expect(await overflow()).toBe(0);
     await ask({ rigId: await rigID(), pattern: "a-rather-long-name.packages.example.org:8443", reason: "to install what the tests need" });
+    await dock().getByRole("button", { name: "1 request waits" }).click();
     await dock().getByRole("button", { name: /^Approve/ }).waitFor();
     expect(await overflow()).toBe(0);
     expect(await violations(s.page)).toEqual([]);

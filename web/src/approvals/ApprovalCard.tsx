@@ -4,7 +4,7 @@ import { useEffect, useId, useState } from "react";
 import { secondsLeft } from "../api/approvals";
 import { Problem } from "../api/http";
 import { actions, keys, putApproval, rigsQuery } from "../api/queries";
-import type { Approval, ApprovalAnswer } from "../api/types";
+import type { Approval } from "../api/types";
 import { countdown } from "../format";
 import { tabOf } from "../space/tabs";
 import { DurationSelect } from "../ui/Duration";
@@ -12,9 +12,9 @@ import { Button } from "../ui/Button";
 import { Icon } from "../ui/Icon";
 import { ErrorNote, Pill } from "../ui/Notes";
 import { useNow } from "../ui/useNow";
-import { asksTo, stateTones, stateWords, what } from "./words";
+import { asksTo, ruleWords, scopeWords, stateTones, stateWords, what, type Scope } from "./words";
 
-type Remember = NonNullable<ApprovalAnswer["remember"]>;
+const scopes: readonly Scope[] = ["space", "agent", "workspace"];
 
 /** One question: who asks for what, in whose words, how long there is to answer, and the answer. */
 export function ApprovalCard({ approval: a }: { approval: Approval }) {
@@ -23,7 +23,7 @@ export function ApprovalCard({ approval: a }: { approval: Approval }) {
   const left = secondsLeft(a, useNow(1000));
   const over = a.state !== "pending" || left === 0;
   const [seconds, setSeconds] = useState(a.ttlSeconds ?? 0);
-  const [remember, setRemember] = useState<Remember | "">("");
+  const [remember, setRemember] = useState<Scope | "">("");
   const [note, setNote] = useState<string>();
   const answer = useMutation({
     mutationFn: (how: "approve" | "deny") =>
@@ -61,10 +61,18 @@ export function ApprovalCard({ approval: a }: { approval: Approval }) {
           </span>
         )}
       </header>
-      <p className="approval-what">
-        <code>{a.pattern || a.verb}</code>
-      </p>
-      {a.kind === "action" && a.summary && <Quoted from={`What ${a.verb ?? "it"} would do`}>{a.summary}</Quoted>}
+      {a.kind === "action" && a.summary ? (
+        <figure className="approval-what quoted">
+          <figcaption>What it would do</figcaption>
+          <code tabIndex={0} dir="ltr">
+            {a.summary}
+          </code>
+        </figure>
+      ) : (
+        <p className="approval-what">
+          <code>{a.pattern || a.verb}</code>
+        </p>
+      )}
       {a.reason && <Quoted from={`${a.by.kind === "agent" ? "The agent's" : "Their"} reason, unchecked`}>{a.reason}</Quoted>}
       <Place approval={a} />
       {over ? (
@@ -72,6 +80,7 @@ export function ApprovalCard({ approval: a }: { approval: Approval }) {
           <Pill tone={a.state === "pending" ? "mute" : stateTones[a.state]}>{a.state === "pending" ? stateWords.expired : stateWords[a.state]}</Pill>
           {a.answeredBy && a.state !== "expired" && <span className="muted">by {a.answeredBy}</span>}
           {a.note && <span className="muted clip">“{a.note}”</span>}
+          {answer.data && a.kind === "action" && remember !== "" && <span className="approval-rule">A rule was written: {ruleWords(a, remember, a.state === "approved")}.</span>}
         </p>
       ) : (
         <>
@@ -81,11 +90,13 @@ export function ApprovalCard({ approval: a }: { approval: Approval }) {
             ) : (
               <label className="inline-field">
                 <span>Remember this</span>
-                <select className="select" value={remember} onChange={(e) => setRemember(e.target.value as Remember | "")}>
+                <select className="select" value={remember} onChange={(e) => setRemember(e.target.value as Scope | "")}>
                   <option value="">no, just this once</option>
-                  <option value="space">for the rest of space {a.space}</option>
-                  <option value="agent">for {a.by.name}</option>
-                  <option value="workspace">for workspace {a.workspace}</option>
+                  {scopes.map((scope) => (
+                    <option key={scope} value={scope}>
+                      for {scopeWords(a, scope)}
+                    </option>
+                  ))}
                 </select>
               </label>
             )}
@@ -97,6 +108,11 @@ export function ApprovalCard({ approval: a }: { approval: Approval }) {
           </div>
           {note !== undefined && (
             <input className="input input-small" aria-label={`Note to ${a.by.name}`} placeholder={`what ${a.by.name} is told`} value={note} maxLength={1000} onChange={(e) => setNote(e.target.value)} autoFocus />
+          )}
+          {a.kind === "action" && remember !== "" && (
+            <p className="approval-place" role="status">
+              Approve writes a rule: {ruleWords(a, remember, true)}. Deny writes that they may not.
+            </p>
           )}
           {answer.error && <ErrorNote error={answer.error} />}
           <div className="approval-actions">
