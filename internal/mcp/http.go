@@ -37,10 +37,13 @@ var credentials = []string{"Authorization", "Cookie", serverapi.AgentHeader}
 func Handler(api http.Handler, caller func(*http.Request) string, version string, log *slog.Logger) http.Handler {
 	key := make([]byte, 32)
 	rand.Read(key) // never fails since Go 1.24
+	all := &crowd{of: map[string][]*member{}}
 	h := mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
 		who := caller(r)
 		c := client.Over(&within{api, r, credentials}, "the server itself")
-		return New(c, Options{Version: version, Log: log, sessionID: func() string { return bound(key, rand.Text(), who) }})
+		s := New(c, Options{Version: version, Log: log, sessionID: func() string { return bound(key, rand.Text(), who) }})
+		s.AddReceivingMiddleware(all.middleware(who))
+		return s
 	}, &mcp.StreamableHTTPOptions{Logger: log, SessionTimeout: sessionTimeout, MaxRequestBodyBytes: maxBody,
 		DisableLocalhostProtection: true, // the server's guard has looked at Host and Origin, and knows more names
 	})

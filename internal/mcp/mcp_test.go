@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -468,5 +469,85 @@ func TestAskingForWhatIsAdmitted(t *testing.T) {
 				t.Error(text)
 			}
 		})
+	}
+}
+
+// Nobody holds more than so many sessions: the one that was unused for longest
+// ends, unless it is at work.
+func TestACallersSessionsAreBounded(t *testing.T) {
+	working, finish := make(chan struct{}), make(chan struct{})
+	mux := http.NewServeMux()
+	mux.Handle("/", api(t))
+	mux.HandleFunc("POST /v1/rigs/{rig}/exec", func(w http.ResponseWriter, _ *http.Request) {
+		close(working)
+		<-finish
+		wire.WriteJSON(w, keeperapi.ExecResult{})
+	})
+	srv := httptest.NewServer(Handler(mux, func(r *http.Request) string { return r.Header.Get("Authorization") }, "test", slog.New(slog.DiscardHandler)))
+	t.Cleanup(srv.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	t.Cleanup(cancel)
+	begin := func(who string) *mcp.ClientSession {
+		t.Helper()
+		cs, err := mcp.NewClient(&mcp.Implementation{Name: "t"}, nil).Connect(ctx, &mcp.StreamableClientTransport{
+			Endpoint: srv.URL, MaxRetries: -1, DisableStandaloneSSE: true, HTTPClient: &http.Client{Transport: as(who)},
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { cs.Close() })
+		return cs
+	}
+	other, busy := begin("other"), begin("me")
+	done := make(chan error, 1)
+	go func() {
+		_, err := busy.CallTool(ctx, &mcp.CallToolParams{Name: "terminal_use", Arguments: map[string]any{"rig": "x", "action": "exec", "shell": "x"}})
+		done <- err
+	}()
+	<-working
+	var mine []*mcp.ClientSession
+	for range maxSessions { // with the one at work, one too many
+		mine = append(mine, begin("me"))
+	}
+	if err := mine[0].Ping(ctx, nil); err == nil {
+		t.Error("the one that was unused for longest goes on")
+	}
+	for _, cs := range append(mine[1:], other) {
+		if err := cs.Ping(ctx, nil); err != nil {
+			t.Error(err)
+		}
+	}
+	close(finish)
+	if err := <-done; err != nil {
+		t.Errorf("the one at work: %v", err)
+	}
+}
+
+// as sends requests as somebody.
+type as string
+
+func (a as) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", string(a))
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+func TestAClientThatSaysTooMuchOfItselfIsNotLetIn(t *testing.T) {
+	c := client.Over(&within{api(t), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", nil), credentials}, "test")
+	for size, ok := range map[int]bool{maxIntroduction / 2: true, maxIntroduction + 1: false} {
+		near, far := mcp.NewInMemoryTransports()
+		ss, err := New(c, Options{}).Connect(context.Background(), far, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cs, err := mcp.NewClient(&mcp.Implementation{Name: strings.Repeat("x", size)}, nil).Connect(t.Context(), near, nil)
+		if (err == nil) != ok {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+		if err == nil {
+			cs.Close()
+		}
+		_ = ss.Close()
+		_ = ss.Wait()
 	}
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"rigs/client"
@@ -50,6 +52,7 @@ func New(c *client.Client, o Options) *mcp.Server {
 		//nolint:staticcheck // deprecated for the stateless protocol, which is not spoken here
 		Capabilities: &mcp.ServerCapabilities{Logging: &mcp.LoggingCapabilities{}, Tools: &mcp.ToolCapabilities{}},
 	})
+	s.AddReceivingMiddleware(modest)
 	h := &hub{client: c, options: o, sessions: map[*mcp.ServerSession]*session{}}
 	for _, t := range tools() {
 		s.AddTool(t.Tool, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -57,6 +60,22 @@ func New(c *client.Client, o Options) *mcp.Server {
 		})
 	}
 	return s
+}
+
+// maxIntroduction bounds what a client says of itself, in bytes: it is kept for as
+// long as its session.
+const maxIntroduction = 256 << 10
+
+// modest lets in no client that says too much of itself.
+func modest(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if method == "initialize" {
+			if b, err := json.Marshal(req.GetParams()); err != nil || len(b) > maxIntroduction {
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("what the client says of itself has more than %d bytes", maxIntroduction)}
+			}
+		}
+		return next(ctx, method, req)
+	}
 }
 
 // tool is a tool and what it does.
