@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -18,6 +20,7 @@ func (a *app) approvalsCmd() *cobra.Command {
 What they give as a reason is theirs to say, and need not be true: look at what is
 asked for. A question that nobody answers in time counts as denied.`,
 		Example: `  rigs approvals                       what waits for an answer
+  rigs approvals --follow              wait for questions: somebody is there to be asked
   rigs approvals ls --all              answered ones too
   rigs approvals approve 7gk2m --for 10m
   rigs approvals deny 7gk2m --note 'use the mirror'`,
@@ -38,7 +41,7 @@ asked for. A question that nobody answers in time counts as denied.`,
 }
 
 func (a *app) approvalsLsCmd() *cobra.Command {
-	var asJSON, all bool
+	var asJSON, all, follow bool
 	var o client.ApprovalOptions
 	cmd := &cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List what waits for an answer",
@@ -50,6 +53,9 @@ func (a *app) approvalsLsCmd() *cobra.Command {
 			c, err := a.client()
 			if err != nil {
 				return err
+			}
+			if follow {
+				return a.followApprovals(cmd.Context(), c, o.Space, asJSON)
 			}
 			if !all {
 				o.State = rig.Pending
@@ -81,6 +87,7 @@ func (a *app) approvalsLsCmd() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.BoolVarP(&all, "all", "a", false, "answered ones too")
+	f.BoolVarP(&follow, "follow", "f", false, "stay, and show questions and answers as they come: while it runs somebody is there to be asked")
 	f.StringVar(&o.Space, "space", "", "only this space's")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
@@ -184,4 +191,44 @@ func (a *app) completeApproval(cmd *cobra.Command, words []string, prefix string
 		}
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+// followApprovals shows what is asked and what is answered until it is interrupted. Its
+// stream of events is what makes the server know that somebody is there.
+func (a *app) followApprovals(ctx context.Context, c *client.Client, space string, asJSON bool) error {
+	var inner error
+	show := func(q *client.Approval) {
+		if asJSON {
+			inner = json.NewEncoder(a.out).Encode(q)
+			return
+		}
+		line := fmt.Sprintf("%s  %-9s  %s  %s", q.ID, q.State, q.By.Name, approvalWhat(q))
+		if q.Reason != "" && q.State == rig.Pending {
+			line += "  (" + shorten(q.Reason) + ")"
+		}
+		_, inner = fmt.Fprintln(a.out, plain(line))
+	}
+	waiting, err := c.Approvals(ctx, client.ApprovalOptions{Space: space, State: rig.Pending})
+	if err != nil {
+		return err
+	}
+	for i := range waiting {
+		show(&waiting[i])
+	}
+	if len(waiting) == 0 && !asJSON {
+		fmt.Fprintln(a.err, "waiting for questions; answer with 'rigs approvals approve ID' or 'deny ID' in another terminal")
+	}
+	err = c.Events(ctx, client.EventOptions{Space: space}, func(e client.Event) bool {
+		if e.Approval != nil {
+			show(e.Approval)
+		}
+		return inner == nil
+	})
+	if inner != nil {
+		return inner
+	}
+	if ctx.Err() != nil {
+		return nil // interrupting is how one stops
+	}
+	return err
 }
