@@ -381,6 +381,7 @@ func TestAnErrorSpeaksOfToolsAndTheirArguments(t *testing.T) {
 		{rig.FieldErrorf("vcpus", "vcpus is 0: no"), "vcpus", "vcpus is 0: no", ""},
 		{rig.Errorf(rig.CodeNotFound, "space s has no terminal: open one with 'rigs open terminal --space s'"), "", "space s has no terminal: open one with rig_open", help[rig.CodeNotFound]},
 		{rig.Errorf(rig.CodeNotFound, "no rig abc: see 'rigs ls'"), "", "no rig abc: see rig_list", help[rig.CodeNotFound]},
+		{rig.FieldErrorf("image", "image \"x y\": not an image: give a name from 'rigs image ls', optionally with @sha256:…"), "image", "image \"x y\": not an image: leave it out for the surface's own: a person knows the others' names", ""},
 		{rig.Errorf(rig.CodeNotReady, "rig a is still being made ready: wait for it with 'rigs watch a' or GET /v1/rigs/a?wait=ready"), "", "rig a is still being made ready: rig_open waits for it", help[rig.CodeNotReady]},
 		{rig.Errorf(rig.CodeDenied, "no: POST …/egress/ask ('rigs egress RIG ask HOST') leaves the question for a person"), "", "no: rig_egress (action ask) leaves the question for a person", help[rig.CodeDenied]},
 	} {

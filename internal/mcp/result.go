@@ -211,6 +211,7 @@ var told = []struct {
 	{regexp.MustCompile(`with 'rigs open [^']*'`), "with rig_open"},
 	{regexp.MustCompile(`see (its state with )?'rigs ls'`), "see rig_list"},
 	{regexp.MustCompile(`open it in the page, or with 'rigs shell'`), "a person opens it in the page"},
+	{regexp.MustCompile(`give a name from 'rigs image ls', optionally with @sha256:…`), "leave it out for the surface's own: a person knows the others' names"},
 	{regexp.MustCompile(`: see '(rigs [^']*)'$`), ": a person can see '$1'"},
 }
 

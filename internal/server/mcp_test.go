@@ -335,6 +335,9 @@ func TestEgressOverMCP(t *testing.T) {
 	if text := <-done; !strings.Contains(text, "some.test is admitted; ") || !strings.Contains(text, "said yes: fine") {
 		t.Errorf("%s", text)
 	}
+	if text, _ := a.ok("rig_egress", m{"rig": id, "action": "ask", "pattern": "some.test", "reason": "again"}); !strings.Contains(text, "some.test is already admitted") {
+		t.Errorf("asked again: %s", text)
+	}
 	if text, _ := a.ok("rig_egress", m{"rig": id, "action": "log"}); !strings.Contains(text, " deny tcp  notAdmitted\n<<<END-") || !strings.Contains(text, "The newest 50 of 64 events up to number 64") {
 		t.Errorf("log: %s", text)
 	}
