@@ -337,6 +337,10 @@ describe("the audit log", () => {
     await s.page.locator(".xterm-screen").click();
     await s.page.keyboard.type("echo twelve");
     await list().getByText("11 key presses").waitFor();
+    await s.post("/__fake/audit", { rig, rows: [{ action: "park", outcome: "allowed", principal: "local", kind: "person" }] });
+    const parked = await s.page.evaluate(async (id) => ((await (await fetch(`/v1/rigs/${id}/audit?after=0&limit=500`)).json()) as { rows: { seq: number; action: string }[] }).rows.find((r) => r.action === "park")?.seq, rig);
+    await s.post("/__fake/audit", { rig, rows: [{ action: "park", ref: parked, outcome: "conflict", principal: "local", kind: "person" }] });
+    await list().getByText("park the machine: failed (conflict)").waitFor();
     const agent = { principal: "build-agent", kind: "agent" };
     const began = new Date().toISOString();
     await s.post("/__fake/audit", { rig, rows: [{ ...agent, action: "exec", class: "processSpawn", time: began, detail: { argv: "<b>make</b> test" } }] });
@@ -348,7 +352,7 @@ describe("the audit log", () => {
     await shot(s.page, "audit");
     expect(await violations(s.page)).toEqual([]);
     await s.page.getByRole("button", { name: "Refused" }).click();
-    expect(await list().getByRole("listitem").count()).toBe(1);
+    expect(await list().getByRole("listitem").count()).toBe(2);
   });
 
   it("is verified, and says where it is not as it was written", async () => {
@@ -377,7 +381,7 @@ describe("the audit log", () => {
     for (let i = 0; i < 12 && (await list().getByText("argv: run 1", { exact: true }).count()) === 0; i++) {
       const before = await list().getByRole("listitem").count();
       await more.click();
-      await expect.poll(() => list().getByRole("listitem").count()).not.toBe(before);
+      await expect.poll(() => list().getByRole("listitem").count(), { timeout: 15_000 }).not.toBe(before);
     }
     expect(await list().getByText("argv: run 1", { exact: true }).count()).toBe(1);
     s.server.world["offline"] = true;

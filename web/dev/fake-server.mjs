@@ -292,9 +292,9 @@ export async function start({ port = 0, open = true } = {}) {
           ack.writeUInt32BE(payload.length);
           socket.send(frame(6, ack));
           world.typed += payload.toString();
-          if (heldByOther(r)) audit(r, { action: "terminal.input", class: "enclosureControl", outcome: "controlHeld", detail: { length: String(payload.length) } });
+          if (heldByOther(r)) audit(r, { action: "terminal.input", class: "enclosureControl", outcome: "controlHeld", detail: { bytes: String(payload.length) } });
           else {
-            audit(r, { action: "terminal.input", class: "enclosureControl", detail: { length: String(payload.length), hash: "k1:9f" } });
+            audit(r, { action: "terminal.input", class: "enclosureControl", detail: { bytes: String(payload.length), hmac: "9f" } });
             typed(r, s, payload.toString());
           }
         } else if (kind === 7) s.size = JSON.parse(payload);

@@ -57,6 +57,12 @@ describe("fold", () => {
     expect(words([key(1), key(500)])).toHaveLength(2);
     expect(words([key(1, { detail: { events: "40" } }), key(2)])).toEqual(["41 key presses anna allowed"]);
   });
+  it("counts bytes where something was pasted, keys where each is small", () => {
+    const typed = (...bytes: number[]) => fold(bytes.map((n, i) => row(i + 1, { action: "terminal.input", detail: { bytes: String(n), hmac: "ab" } }))).map((e) => (e.kind === "input" ? inputWords(e) : ""));
+    expect(typed(47)).toEqual(["47 bytes typed"]);
+    expect(typed(1, 3, 1)).toEqual(["3 key presses"]);
+    expect(typed(1, 47)).toEqual(["48 bytes typed"]);
+  });
   it("does not lose the failure of a key press that had been allowed", () => {
     const entries: Entry[] = fold([row(1, { action: "terminal.input" }), row(2, { action: "terminal.input", ref: 1, outcome: "backendFailure" })]);
     expect(entries).toHaveLength(2);
@@ -65,6 +71,7 @@ describe("fold", () => {
 
 it("has words for actions, none of an object's own", () => {
   expect(actionWords("take")).toBe("took control");
+  expect(actionWords("park", false)).toBe("park the machine");
   expect(actionWords("constructor")).toBe("constructor");
 });
 

@@ -36,7 +36,7 @@ export function mergeRows(log: Rows, add: readonly AuditRow[], keep: "newest" | 
 /** One line of the timeline. */
 export type Entry =
   | { kind: "action"; seq: number; row: AuditRow; end?: AuditRow }
-  | { kind: "input"; seq: number; first: AuditRow; last: AuditRow; events: number };
+  | { kind: "input"; seq: number; first: AuditRow; last: AuditRow; events: number; bytes: number; keys: boolean };
 
 /** Input that is shown as one line is at most this far apart, in milliseconds. */
 const APART = 120_000;
@@ -51,6 +51,15 @@ export const isRefused = (outcome: string): boolean => outcome !== "allowed" && 
 const eventsOf = (r: AuditRow): number => {
   const n = Number(r.detail?.["events"]);
   return Number.isInteger(n) && n > 0 ? n : 1;
+};
+
+/** The most bytes that one key sends: an arrow or a function key with modifiers, a character in UTF-8. More was pasted, or sent by a program. */
+const KEY_BYTES = 8;
+
+/** How many bytes were typed, where a row says so. */
+const bytesOf = (r: AuditRow): number => {
+  const n = Number(r.detail?.["bytes"]);
+  return Number.isInteger(n) && n > 0 ? n : 0;
 };
 
 /** fold joins an action with its end, and input of the same kind by the same hand into one entry. The newest are first. */
@@ -69,10 +78,12 @@ export function fold(rows: readonly AuditRow[]): Entry[] {
       if (top?.kind === "input" && sameHand(top.last, row)) {
         top.last = row;
         top.events += eventsOf(row);
+        top.bytes += bytesOf(row);
+        top.keys &&= bytesOf(row) <= KEY_BYTES * eventsOf(row);
         begun.set(row.seq, top);
         continue;
       }
-      const entry: Entry = { kind: "input", seq: row.seq, first: row, last: row, events: eventsOf(row) };
+      const entry: Entry = { kind: "input", seq: row.seq, first: row, last: row, events: eventsOf(row), bytes: bytesOf(row), keys: bytesOf(row) <= KEY_BYTES * eventsOf(row) };
       entries.push(entry);
       begun.set(row.seq, entry);
       continue;
@@ -92,43 +103,45 @@ const sameHand = (a: AuditRow, b: AuditRow): boolean =>
   keyVerbs.has(a.action) === keyVerbs.has(b.action) &&
   Date.parse(b.time) - Date.parse(a.time) < APART;
 
-/** inputWords says what a line of input was: 42 key presses. */
-export const inputWords = (e: Entry & { kind: "input" }): string =>
-  keyVerbs.has(e.first.action) ? plural(e.events, "key press", "key presses") : plural(e.events, "pointer or touch event");
+/** inputWords says what a line of input was: 42 key presses, or 47 bytes typed where something was pasted. */
+export function inputWords(e: Entry & { kind: "input" }): string {
+  if (!keyVerbs.has(e.first.action)) return plural(e.events, "pointer or touch event");
+  return e.keys ? plural(e.events, "key press", "key presses") : `${plural(e.bytes, "byte")} typed`;
+}
 
-const verbs: Record<string, string> = {
-  open: "opened the machine",
-  close: "closed the machine",
-  park: "parked the machine",
-  wake: "woke the machine",
-  take: "took control",
-  give: "handed control back",
-  exec: "ran a program",
-  terminal: "attached to the terminal",
-  "terminal.signal": "sent a signal",
-  "exec.signal": "sent a signal",
-  "approval.approve": "approved a request",
-  "approval.deny": "denied a request",
-  "audit.trim": "dropped the oldest rows",
-  screen: "read the screen",
-  "files.read": "read files",
-  "files.write": "wrote files",
-  "egress.allow": "admitted a host",
-  "egress.deny": "removed a host",
-  "egress.ask": "asked for a host",
-  read_file: "read a file",
-  write_file: "wrote a file",
-  list_dir: "listed a directory",
-  screenshot: "took a picture",
-  clipboard_read: "read the clipboard",
-  clipboard_write: "set the clipboard",
+/** What an action was once done, and what it is to do it. */
+const verbs: Record<string, readonly [done: string, todo: string]> = {
+  open: ["opened the machine", "open the machine"],
+  close: ["closed the machine", "close the machine"],
+  park: ["parked the machine", "park the machine"],
+  wake: ["woke the machine", "wake the machine"],
+  take: ["took control", "take control"],
+  give: ["handed control back", "hand control back"],
+  exec: ["ran a program", "run a program"],
+  terminal: ["attached to the terminal", "attach to the terminal"],
+  "terminal.signal": ["sent a signal", "send a signal"],
+  "exec.signal": ["sent a signal", "send a signal"],
+  "approval.approve": ["approved a request", "approve a request"],
+  "approval.deny": ["denied a request", "deny a request"],
+  "audit.trim": ["dropped the oldest rows", "drop the oldest rows"],
+  screen: ["read the screen", "read the screen"],
+  "files.read": ["read files", "read files"],
+  "files.write": ["wrote files", "write files"],
+  "egress.allow": ["admitted a host", "admit a host"],
+  "egress.deny": ["removed a host", "remove a host"],
+  "egress.ask": ["asked for a host", "ask for a host"],
+  read_file: ["read a file", "read a file"],
+  write_file: ["wrote a file", "write a file"],
+  list_dir: ["listed a directory", "list a directory"],
+  screenshot: ["took a picture", "take a picture"],
+  clipboard_read: ["read the clipboard", "read the clipboard"],
+  clipboard_write: ["set the clipboard", "set the clipboard"],
 };
 
-/** actionWords says what was done; an action without words is shown by its name. */
-export const actionWords = (action: string): string => (Object.hasOwn(verbs, action) ? (verbs[action] as string) : action);
+/** actionWords says what was done, or what was to be; an action without words is shown by its name. */
+export const actionWords = (action: string, done = true): string => (Object.hasOwn(verbs, action) ? (verbs[action] as readonly [string, string])[done ? 0 : 1] : action);
 
 const outcomes: Record<string, string> = {
-  denied: "a guardrail or a person denied it",
   controlHeld: "somebody else held control",
   forbidden: "not allowed to this principal",
   canceled: "canceled",

@@ -96,6 +96,8 @@ function Line({ entry: e }: { entry: Entry }) {
   const first = e.kind === "input" ? e.first : e.row;
   const bad = wasRefused(e);
   const denied = isRefused(first.outcome) && first.ref === undefined;
+  // It was allowed, and did not come off.
+  const failure = e.kind === "action" ? [e.end?.outcome, first.ref !== undefined ? first.outcome : undefined].find((o) => o !== undefined && isRefused(o)) : undefined;
   const details = e.kind === "input" ? "" : [detailText(first), e.end ? detailText(e.end) : ""].filter(Boolean).join(" · ");
   return (
     <li className={`audit-line ${bad ? "denied" : ""}`}>
@@ -108,12 +110,14 @@ function Line({ entry: e }: { entry: Entry }) {
           {e.kind === "input" ? (
             <span>{denied ? "tried " : ""}{inputWords(e)}</span>
           ) : (
-            <span title={first.action}>{denied ? `tried: ${first.action}` : first.ref !== undefined ? `end of ${first.action}` : actionWords(first.action)}</span>
+            <span title={first.action}>
+              {failure !== undefined ? `${actionWords(first.action, false)}: failed (${failure})` : denied ? `tried to ${actionWords(first.action, false)}` : first.ref !== undefined ? `end of ${first.action}` : actionWords(first.action)}
+            </span>
           )}
           {e.kind === "action" && e.end && !isRefused(e.end.outcome) && <span className="muted"> {took(first.time, e.end.time)}</span>}
           {e.kind === "input" && e.last !== e.first && <span className="muted"> until {clock(e.last.time)}</span>}
         </p>
-        {bad && <p className="audit-outcome">{denied ? "refused: " : "failed: "}{outcomeWords(isRefused(first.outcome) ? first.outcome : (e.kind === "action" && e.end?.outcome) || "")}</p>}
+        {denied && <p className="audit-outcome">{first.outcome === "denied" ? "denied" : `refused: ${outcomeWords(first.outcome)}`}</p>}
         {details && (
           <p className="audit-detail" title={details}>
             {details}
