@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"runtime"
 	"time"
 
@@ -114,6 +115,7 @@ func readAccel(path string) (accelRecord, error) {
 }
 
 func short(s string) string {
+	s = strings.Join(strings.Fields(s), " ") // of a console's lines, one
 	s = vm.Clean(s)
 	if len(s) > 300 {
 		s = s[:300] + "…"
