@@ -8,8 +8,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"runtime"
+	"strings"
 	"time"
 
 	"rigs/internal/keeper/vm"
