@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { EgressEvent } from "./api/types";
-import { admitPattern, byHost, matches, reasonText, target } from "./egress";
+import { admitPattern, byHost, mark, matches, reasonText, target } from "./egress";
 
 const event = (e: Partial<EgressEvent>): EgressEvent => ({ seq: 1, time: "", verdict: "deny", reason: "notAdmitted", protocol: "tcp", ...e });
 
@@ -16,6 +16,15 @@ describe("admitPattern", () => {
     ["an upstream's refusal", { reason: "upstreamRefused", host: "example.com", port: 443 }, undefined],
     ["what was let through", { verdict: "allow", reason: "admitted", host: "example.com", port: 443 }, undefined],
   ])("of %s", (_, e, want) => expect(admitPattern(event(e))).toBe(want));
+});
+
+describe("mark", () => {
+  it.each<[Partial<EgressEvent>, string]>([
+    [{ verdict: "deny" }, "denied"],
+    [{ verdict: "allow", reason: "lookupFailed" }, "failed"],
+    [{ verdict: "allow", reason: "upstreamRefused" }, "failed"],
+    [{ verdict: "allow", reason: "closed" }, "allowed"],
+  ])("%j", (e, want) => expect(mark(event(e))).toBe(want));
 });
 
 describe("target", () => {

@@ -30,6 +30,11 @@ const reasons: Record<string, string> = {
 /** reasonText puts a reason's code into words; one that is not known is shown as it is. */
 export const reasonText = (reason: string): string => (Object.hasOwn(reasons, reason) ? (reasons[reason] as string) : reason);
 
+const failures = new Set(["lookupFailed", "upstreamRefused", "upstreamUnreachable", "proxyUnreachable", "proxyAuthentication", "proxyRefused", "proxyFailed"]);
+
+/** How an event is marked: what was let through and came to nothing is no success. */
+export const mark = (e: EgressEvent): "denied" | "failed" | "allowed" => (e.verdict === "deny" ? "denied" : failures.has(e.reason) ? "failed" : "allowed");
+
 /** target is what the guest wanted to reach. Ports that every pattern includes are left out. */
 export function target(e: EgressEvent): string {
   const name = e.host || e.address || "unknown";

@@ -2,7 +2,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useId, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { actions, egressQuery, entriesQuery, putRules } from "../api/queries";
 import type { EgressEvent, Rig } from "../api/types";
-import { admitPattern, byHost, matches, reasonText, target, type HostSum, type Show } from "../egress";
+import { admitPattern, byHost, type HostSum, mark, matches, reasonText, type Show, target } from "../egress";
 import { bytes, clock, ends, plural } from "../format";
 import { complain } from "../shell/toasts";
 import { Button, IconButton } from "../ui/Button";
@@ -254,7 +254,7 @@ interface HostProps {
 function Host({ sum: h, live, admitted, busy, onAdmit }: HostProps) {
   const pattern = h.pattern;
   return (
-    <li className={`log-line ${h.last.verdict === "deny" ? "denied" : ""}`}>
+    <li className={`log-line ${mark(h.last)}`}>
       <time dateTime={h.last.time}>{clock(h.last.time)}</time>
       <span className="log-what">
         <span className="log-target" title={h.target}>
@@ -265,7 +265,7 @@ function Host({ sum: h, live, admitted, busy, onAdmit }: HostProps) {
             h.refused > 0 && `refused ${h.refused}×`,
             h.connected > 0 && `connected ${h.connected}×`,
             h.bytesOut + h.bytesIn > 0 && `${bytes(h.bytesOut)} out, ${bytes(h.bytesIn)} in`,
-            h.last.verdict === "deny" && reasonText(h.last.reason),
+            mark(h.last) !== "allowed" && reasonText(h.last.reason),
           ]
             .filter(Boolean)
             .join(" · ") || reasonText(h.last.reason)}
@@ -303,7 +303,7 @@ function Line({ event: e, rules, live, busy, onAdmit }: LineProps) {
   const admitted = pattern !== undefined && rules.includes(pattern);
   const ended = e.reason !== "admitted" && (e.bytesIn !== undefined || e.bytesOut !== undefined);
   return (
-    <li className={`log-line ${e.verdict === "deny" ? "denied" : ""}`}>
+    <li className={`log-line ${mark(e)}`}>
       <time dateTime={e.time}>{clock(e.time)}</time>
       <span className="log-what">
         <span className="log-target" title={e.address ? `${target(e)} (${e.address})` : target(e)}>
@@ -311,7 +311,7 @@ function Line({ event: e, rules, live, busy, onAdmit }: LineProps) {
           {e.count !== undefined && e.count > 1 && <span className="log-count">×{e.count}</span>}
         </span>
         <span className="log-why">
-          <span className="sr-only">{e.verdict === "deny" ? "denied: " : "allowed: "}</span>
+          <span className="sr-only">{mark(e)}: </span>
           {reasonText(e.reason)}
           {e.protocol !== "tcp" && <span> · {e.protocol}</span>}
           {ended && (
