@@ -224,11 +224,8 @@ func (a *app) followApprovals(ctx context.Context, c *client.Client, space strin
 		}
 		return inner == nil
 	})
-	if inner != nil {
-		return inner
+	if inner == nil && ctx.Err() == nil { // interrupting is how one stops
+		return err
 	}
-	if ctx.Err() != nil {
-		return nil // interrupting is how one stops
-	}
-	return err
+	return inner
 }
