@@ -417,6 +417,25 @@ describe("on a narrow screen", () => {
   });
 });
 
+describe("an agent that has signed in", () => {
+  it("is offered nothing that only people may do", async () => {
+    s = await open(browser);
+    s.server.world["me"] = { name: "build-agent", kind: "agent" };
+    await startTerminal(s);
+    await s.page.getByText("Nobody has control.").waitFor();
+    await ask({ pattern: "a.example.org" });
+    await dock().getByText("a.example.org").waitFor();
+    for (const name of [/^Approve/, /^Deny/, "Take control", "New workspace", "Delete workspace default"]) expect(await s.page.getByRole("button", { name }).count(), String(name)).toBe(0);
+    await s.page.goto(`${s.base}/settings/workspaces/default`);
+    await s.page.getByText("6 patterns in effect").click();
+    await s.page.getByText("codeberg.org").waitFor();
+    for (const name of ["Give the role", "Add the rule", "Read only", /^Start without/]) expect(await s.page.getByRole("button", { name }).count(), String(name)).toBe(0);
+    await s.page.goto(`${s.base}/settings/access`);
+    await s.page.getByRole("heading", { name: "Tokens" }).waitFor();
+    expect(await s.page.getByRole("button", { name: "Make a token" }).count()).toBe(0);
+  });
+});
+
 describe("the settings of a workspace", () => {
   it("have guardrails that are added, refused and removed", async () => {
     s = await open(browser);

@@ -13,6 +13,7 @@ import { Icon } from "../ui/Icon";
 import { ErrorNote, Pill } from "../ui/Notes";
 import { useNow } from "../ui/useNow";
 import { asksTo, ruleWords, scopeWords, stateTones, stateWords, what, type Scope } from "./words";
+import { PeopleOnly } from "../shell/PeopleOnly";
 
 const scopes: readonly Scope[] = ["space", "agent", "workspace"];
 
@@ -83,7 +84,7 @@ export function ApprovalCard({ approval: a }: { approval: Approval }) {
           {answer.data && a.kind === "action" && remember !== "" && <span className="approval-rule">A rule was written: {ruleWords(a, remember, a.state === "approved")}.</span>}
         </p>
       ) : (
-        <>
+        <PeopleOnly>
           <div className="approval-terms">
             {a.kind === "egress" ? (
               <DurationSelect label="Admit it" value={seconds} asked={a.ttlSeconds ?? 0} onChange={setSeconds} />
@@ -123,7 +124,7 @@ export function ApprovalCard({ approval: a }: { approval: Approval }) {
               Approve
             </Button>
           </div>
-        </>
+        </PeopleOnly>
       )}
     </article>
   );

@@ -11,6 +11,7 @@ import { ErrorNote, Loading } from "../ui/Notes";
 import { useNow } from "../ui/useNow";
 import { useTitle } from "../ui/useTitle";
 import { RoleSelect, roles } from "./Members";
+import { PeopleOnly } from "../shell/PeopleOnly";
 
 const key = ["tokens"] as const;
 
@@ -32,7 +33,9 @@ export function AccessPage() {
         <div className="block-head">
           <h3 id="tok-title">Tokens</h3>
         </div>
-        <NewToken />
+        <PeopleOnly>
+          <NewToken />
+        </PeopleOnly>
         {tokens.isPending && <Loading what="Loading tokens" />}
         {tokens.error && <ErrorNote error={tokens.error} onRetry={() => void tokens.refetch()} />}
         {tokens.data?.length === 0 && <p className="hint">No token yet. On the server itself the rigs command needs none.</p>}
@@ -51,14 +54,18 @@ export function AccessPage() {
                   </span>
                 </div>
                 <span className="row-actions">
-                  <IconButton icon="trash" label={`Revoke ${t.name}`} className="icon-btn-small" onClick={() => setDoomed(t)} />
+                  <PeopleOnly>
+                    <IconButton icon="trash" label={`Revoke ${t.name}`} className="icon-btn-small" onClick={() => setDoomed(t)} />
+                  </PeopleOnly>
                 </span>
               </li>
             ))}
           </ul>
         )}
       </section>
-      <SigninLink />
+      <PeopleOnly>
+        <SigninLink />
+      </PeopleOnly>
       {doomed && <Revoke token={doomed} onClose={() => setDoomed(undefined)} />}
     </div>
   );

@@ -6,6 +6,7 @@ import { plural } from "../format";
 import { Button, IconButton } from "../ui/Button";
 import { Icon } from "../ui/Icon";
 import { ErrorNote, Loading } from "../ui/Notes";
+import { PeopleOnly } from "../shell/PeopleOnly";
 
 /** What machines of a workspace may reach from the start, and what it changes in the lists that come with the server. */
 export function EgressDefaults({ workspace }: { workspace: string }) {
@@ -44,41 +45,47 @@ function Surface({ workspace, all, own }: { workspace: string; all: readonly Sur
   return (
     <div className="rule-class">
       <h4>{own.surface}</h4>
-      <form
-        className="inline-form"
-        onSubmit={(e) => {
-          e.preventDefault();
-          const p = pattern.trim();
-          if (p !== "") change({ add: [...add.filter((x) => x !== p), p] }, () => setPattern(""));
-        }}
-      >
-        <div className="field-row">
-          <label htmlFor={id} className="sr-only">
-            Host to admit from the start in every {own.surface}
-          </label>
-          <input id={id} className="input mono" placeholder="example.com, *.example.com:8443" value={pattern} onChange={(e) => { setPattern(e.target.value); if (put.isError) put.reset(); }} autoComplete="off" autoCapitalize="none" spellCheck={false} aria-invalid={put.isError || undefined} />
-          <Button type="submit" busy={put.isPending}>
-            Add
-          </Button>
-        </div>
-        {put.error && (
-          <p className="field-error" role="alert">
-            {put.error.message}
-          </p>
-        )}
-      </form>
+      <PeopleOnly>
+        <form
+          className="inline-form"
+          onSubmit={(e) => {
+            e.preventDefault();
+            const p = pattern.trim();
+            if (p !== "") change({ add: [...add.filter((x) => x !== p), p] }, () => setPattern(""));
+          }}
+        >
+          <div className="field-row">
+            <label htmlFor={id} className="sr-only">
+              Host to admit from the start in every {own.surface}
+            </label>
+            <input id={id} className="input mono" placeholder="example.com, *.example.com:8443" value={pattern} onChange={(e) => { setPattern(e.target.value); if (put.isError) put.reset(); }} autoComplete="off" autoCapitalize="none" spellCheck={false} aria-invalid={put.isError || undefined} />
+            <Button type="submit" busy={put.isPending}>
+              Add
+            </Button>
+          </div>
+          {put.error && (
+            <p className="field-error" role="alert">
+              {put.error.message}
+            </p>
+          )}
+        </form>
+      </PeopleOnly>
       {(add.length > 0 || remove.length > 0) && (
         <ul className="changes" aria-label={`Changes for ${own.surface}`}>
           {add.map((p) => (
             <li key={`+${p}`}>
               <span className="change tone-good">added</span> <code className="clip">{p}</code>
-              <IconButton icon="close" label={`Do not add ${p} any more`} className="icon-btn-small" onClick={() => change({ add: add.filter((x) => x !== p) })} />
+              <PeopleOnly>
+                <IconButton icon="close" label={`Do not add ${p} any more`} className="icon-btn-small" onClick={() => change({ add: add.filter((x) => x !== p) })} />
+              </PeopleOnly>
             </li>
           ))}
           {remove.map((p) => (
             <li key={`-${p}`}>
               <span className="change tone-bad">removed</span> <code className="clip">{p}</code>
-              <IconButton icon="refresh" label={`Put ${p} back`} className="icon-btn-small" onClick={() => change({ remove: remove.filter((x) => x !== p) })} />
+              <PeopleOnly>
+                <IconButton icon="refresh" label={`Put ${p} back`} className="icon-btn-small" onClick={() => change({ remove: remove.filter((x) => x !== p) })} />
+              </PeopleOnly>
             </li>
           ))}
         </ul>
@@ -96,7 +103,11 @@ function Surface({ workspace, all, own }: { workspace: string; all: readonly Sur
                 <code className="clip" title={p}>
                   {p}
                 </code>
-                {!add.includes(p) && <IconButton icon="close" label={`Start without ${p}`} className="icon-btn-small" onClick={() => change({ remove: [...remove, p] })} />}
+                {!add.includes(p) && (
+                  <PeopleOnly>
+                    <IconButton icon="close" label={`Start without ${p}`} className="icon-btn-small" onClick={() => change({ remove: [...remove, p] })} />
+                  </PeopleOnly>
+                )}
               </li>
             ))}
           </ul>

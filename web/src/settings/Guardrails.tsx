@@ -7,6 +7,7 @@ import { complain } from "../shell/toasts";
 import { Button, IconButton } from "../ui/Button";
 import { ErrorNote, Loading, Pill, type Tone } from "../ui/Notes";
 import { useNow } from "../ui/useNow";
+import { PeopleOnly } from "../shell/PeopleOnly";
 
 /** The classes of actions, with what they are and what holds where no rule says otherwise (internal/server/authority). */
 const classes: { name: Class; label: string; about: string; without: Effect }[] = [
@@ -63,7 +64,11 @@ export function Guardrails({ workspace }: { workspace: string }) {
             </ul>
           </div>
         ))}
-      {rules.data && <NewRuleForm workspace={workspace} />}
+      {rules.data && (
+        <PeopleOnly>
+          <NewRuleForm workspace={workspace} />
+        </PeopleOnly>
+      )}
     </section>
   );
 }
@@ -90,7 +95,9 @@ function RuleRow({ rule: r, busy, onRemove }: { rule: Rule; busy: boolean; onRem
         </span>
       </div>
       <span className="row-actions">
-        <IconButton icon="trash" label={`Remove the rule ${r.effect} ${scopeWords(r)}`} className="icon-btn-small" disabled={busy} onClick={onRemove} />
+        <PeopleOnly>
+          <IconButton icon="trash" label={`Remove the rule ${r.effect} ${scopeWords(r)}`} className="icon-btn-small" disabled={busy} onClick={onRemove} />
+        </PeopleOnly>
       </span>
     </li>
   );

@@ -11,6 +11,7 @@ import { ErrorNote, Loading, Pill, type Tone } from "../ui/Notes";
 import { useNow } from "../ui/useNow";
 import { JobProgress } from "./JobProgress";
 import { useJob } from "./useJob";
+import { PeopleOnly } from "../shell/PeopleOnly";
 
 const tones: Record<Image["state"], Tone> = { ready: "good", missing: "warn", corrupt: "bad" };
 
@@ -72,12 +73,14 @@ function ImageRow({ image, onDelete }: { image: Image; onDelete: () => void }) {
           {image.detail && <span className="muted">{image.detail}</span>}
         </span>
       </div>
-      <span className="row-actions">
-        <Button small busy={job.step !== undefined} onClick={job.run}>
-          {job.step ? "Building" : image.state === "ready" ? "Build again" : "Build"}
-        </Button>
-        <IconButton icon="trash" label={`Remove image ${image.name}`} className="icon-btn-small" disabled={image.state === "missing" || job.step !== undefined} onClick={onDelete} />
-      </span>
+      <PeopleOnly>
+        <span className="row-actions">
+          <Button small busy={job.step !== undefined} onClick={job.run}>
+            {job.step ? "Building" : image.state === "ready" ? "Build again" : "Build"}
+          </Button>
+          <IconButton icon="trash" label={`Remove image ${image.name}`} className="icon-btn-small" disabled={image.state === "missing" || job.step !== undefined} onClick={onDelete} />
+        </span>
+      </PeopleOnly>
       {job.step && <JobProgress step={job.step} />}
       {job.error && <ErrorNote error={job.error} />}
     </li>

@@ -4,6 +4,7 @@ import { actions, keys, membersQuery } from "../api/queries";
 import type { Membership, Role } from "../api/types";
 import { Button, IconButton } from "../ui/Button";
 import { ErrorNote, Loading } from "../ui/Notes";
+import { PeopleOnly } from "../shell/PeopleOnly";
 
 export const roles: { name: Role; about: string }[] = [
   { name: "viewer", about: "sees everything, changes nothing" },
@@ -41,7 +42,11 @@ export function Members({ workspace }: { workspace: string }) {
           ))}
         </ul>
       )}
-      {members.data && <NewMember workspace={workspace} />}
+      {members.data && (
+        <PeopleOnly>
+          <NewMember workspace={workspace} />
+        </PeopleOnly>
+      )}
     </section>
   );
 }
@@ -78,8 +83,10 @@ function MemberRow({ workspace, member: m }: { workspace: string; member: Member
         </span>
       </div>
       <span className="row-actions">
-        <RoleSelect label={`Role of ${m.principal}`} value={set.isPending ? set.variables : m.role} onChange={(role) => set.mutate(role)} />
-        <IconButton icon="trash" label={`Take the role of ${m.principal} away`} className="icon-btn-small" disabled={remove.isPending} onClick={() => remove.mutate()} />
+        <PeopleOnly otherwise={<span>{m.role}</span>}>
+          <RoleSelect label={`Role of ${m.principal}`} value={set.isPending ? set.variables : m.role} onChange={(role) => set.mutate(role)} />
+          <IconButton icon="trash" label={`Take the role of ${m.principal} away`} className="icon-btn-small" disabled={remove.isPending} onClick={() => remove.mutate()} />
+        </PeopleOnly>
       </span>
       {error && <ErrorNote error={error} />}
     </li>

@@ -3,6 +3,7 @@ import { Link } from "@tanstack/react-router";
 import { actions, keys, spacesQuery } from "../api/queries";
 import type { Mode, Space } from "../api/types";
 import { ErrorNote, Loading } from "../ui/Notes";
+import { PeopleOnly } from "../shell/PeopleOnly";
 
 const modes: { name: Mode; label: string }[] = [
   { name: "normal", label: "Normal" },
@@ -48,13 +49,15 @@ function ModeRow({ space }: { space: Space }) {
           </Link>
         </span>
       </div>
-      <div className="segmented words" role="group" aria-label={`Mode of ${space.name}`}>
-        {modes.map((m) => (
-          <button key={m.name} type="button" aria-pressed={mode === m.name} onClick={() => mode !== m.name && !change.isPending && change.mutate(m.name)}>
-            {m.label}
-          </button>
-        ))}
-      </div>
+      <PeopleOnly otherwise={<span>{modes.find((m) => m.name === mode)?.label}</span>}>
+        <div className="segmented words" role="group" aria-label={`Mode of ${space.name}`}>
+          {modes.map((m) => (
+            <button key={m.name} type="button" aria-pressed={mode === m.name} onClick={() => mode !== m.name && !change.isPending && change.mutate(m.name)}>
+              {m.label}
+            </button>
+          ))}
+        </div>
+      </PeopleOnly>
       {change.error && <ErrorNote error={change.error} />}
     </li>
   );

@@ -9,6 +9,7 @@ import { ErrorNote, Loading, Pill, type Tone } from "../ui/Notes";
 import { useNow } from "../ui/useNow";
 import { JobProgress } from "./JobProgress";
 import { useJob } from "./useJob";
+import { PeopleOnly } from "../shell/PeopleOnly";
 
 const tones: Record<Template["state"], Tone> = { ready: "good", stale: "warn", corrupt: "bad" };
 const terminal = { surface: "terminal" };
@@ -24,9 +25,11 @@ export function Templates() {
     <section aria-labelledby="tpl-title" className="block">
       <div className="block-head">
         <h3 id="tpl-title">Templates</h3>
-        <Button small icon="plus" busy={job.step !== undefined} onClick={job.run}>
-          {job.step ? "Making" : "Make one for terminals"}
-        </Button>
+        <PeopleOnly>
+          <Button small icon="plus" busy={job.step !== undefined} onClick={job.run}>
+            {job.step ? "Making" : "Make one for terminals"}
+          </Button>
+        </PeopleOnly>
       </div>
       <p className="muted">Machines that were booted once and frozen. New ones are cloned from them in a fraction of a second.</p>
       {job.step && <JobProgress step={job.step} />}
@@ -57,7 +60,9 @@ export function Templates() {
                 </span>
               </div>
               <span className="row-actions">
-                <IconButton icon="trash" label={`Remove template ${t.key.slice(0, 12)}`} className="icon-btn-small" onClick={() => setDoomed(t)} />
+                <PeopleOnly>
+                  <IconButton icon="trash" label={`Remove template ${t.key.slice(0, 12)}`} className="icon-btn-small" onClick={() => setDoomed(t)} />
+                </PeopleOnly>
               </span>
             </li>
           ))}

@@ -12,6 +12,7 @@ import { setTheme, useTheme, type Theme } from "../ui/theme";
 import { NameForm } from "./NameForm";
 import { phaseTone, phaseWord } from "./phase";
 import { complain } from "./toasts";
+import { PeopleOnly } from "./PeopleOnly";
 
 type Doomed = { kind: "workspace"; name: string; rigs: number } | { kind: "space"; workspace: string; name: string; rigs: number };
 
@@ -29,7 +30,9 @@ export function Sidebar() {
           </span>
           Rigs
         </Link>
-        <IconButton icon="plus" label="New workspace" aria-expanded={adding} onClick={() => setAdding(!adding)} />
+        <PeopleOnly>
+          <IconButton icon="plus" label="New workspace" aria-expanded={adding} onClick={() => setAdding(!adding)} />
+        </PeopleOnly>
       </div>
       <nav className="sidebar-nav" aria-label="Workspaces and spaces">
         {adding && (
@@ -94,12 +97,14 @@ function WorkspaceItem({ workspace, onDelete }: { workspace: Workspace; onDelete
           <Link to="/settings/workspaces/$workspace" params={{ workspace: workspace.name }} className="icon-btn icon-btn-small on-hover" aria-label={`Settings of workspace ${workspace.name}`} title={`Settings of workspace ${workspace.name}`}>
             <Icon name="settings" size={15} />
           </Link>
-          <IconButton
-            icon="trash"
-            label={`Delete workspace ${workspace.name}`}
-            className="icon-btn-small on-hover"
-            onClick={() => onDelete({ kind: "workspace", name: workspace.name, rigs: mine.length })}
-          />
+          <PeopleOnly>
+            <IconButton
+              icon="trash"
+              label={`Delete workspace ${workspace.name}`}
+              className="icon-btn-small on-hover"
+              onClick={() => onDelete({ kind: "workspace", name: workspace.name, rigs: mine.length })}
+            />
+          </PeopleOnly>
         </span>
       </div>
       {open && (

@@ -8,6 +8,7 @@ import { Button, IconButton } from "../ui/Button";
 import { Confirm } from "../ui/Dialog";
 import { Icon } from "../ui/Icon";
 import { ErrorNote } from "../ui/Notes";
+import { PeopleOnly } from "../shell/PeopleOnly";
 
 export type ControlState = { by: "nobody" } | ({ by: "me" | "other" } & Control);
 
@@ -81,24 +82,26 @@ export function ControlBar({ rig, control }: { rig: Rig; control: ControlState }
             </>
           )}
         </p>
-        {control.by === "nobody" && (
-          <Button small icon="hand" busy={take.isPending} onClick={() => take.mutate(false)}>
-            Take control
-          </Button>
-        )}
-        {control.by === "me" && (
-          <Button small look="primary" busy={give.isPending} onClick={() => {
-            setGiving(true);
-            give.mutate();
-          }}>
-            Hand back
-          </Button>
-        )}
-        {control.by === "other" && (
-          <Button small onClick={() => setAsking(true)}>
-            Take it away
-          </Button>
-        )}
+        <PeopleOnly>
+          {control.by === "nobody" && (
+            <Button small icon="hand" busy={take.isPending} onClick={() => take.mutate(false)}>
+              Take control
+            </Button>
+          )}
+          {control.by === "me" && (
+            <Button small look="primary" busy={give.isPending} onClick={() => {
+              setGiving(true);
+              give.mutate();
+            }}>
+              Hand back
+            </Button>
+          )}
+          {control.by === "other" && (
+            <Button small onClick={() => setAsking(true)}>
+              Take it away
+            </Button>
+          )}
+        </PeopleOnly>
       </div>
       {lost && (
         <div className="note note-warn control-note" role="alert">
