@@ -406,6 +406,10 @@ func TestAttended(t *testing.T) {
 				t.Errorf("attended: %v, want %v", got, c.want)
 			}
 			stop()
+			if got := f.Attended("w"); got != c.want { // a page that is loaded again is not gone
+				t.Errorf("attended a moment later: %v, want %v", got, c.want)
+			}
+			f.clock.advance(reload)
 			if f.Attended("w") {
 				t.Error("attended by nobody")
 			}
