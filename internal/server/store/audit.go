@@ -29,5 +29,7 @@ func (s *Store) transact(ctx context.Context, o *sql.TxOptions, f func(*db.Queri
 	if err := f(s.prepared.WithTx(tx)); err != nil {
 		return errors.Join(explain(err), tx.Rollback())
 	}
-	return explain(tx.Commit())
+	err = explain(tx.Commit())
+	s.written.Store(true)
+	return err
 }

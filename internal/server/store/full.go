@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"sync/atomic"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -12,11 +13,16 @@ import (
 	"rigs/internal/server/store/db"
 )
 
-// writes is a database whose writes say what helps when the disk is full.
-type writes struct{ db.DBTX }
+// writes is a database whose writes say what helps when the disk is full, and are
+// noted.
+type writes struct {
+	db.DBTX
+	written *atomic.Bool
+}
 
 func (w writes) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	r, err := w.DBTX.ExecContext(ctx, query, args...)
+	w.written.Store(true)
 	return r, explain(err)
 }
 

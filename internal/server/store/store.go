@@ -20,6 +20,9 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pressly/goose/v3"
@@ -35,6 +38,14 @@ var migrations embed.FS
 // keepClosed is how many closed rigs are remembered.
 const keepClosed = 10_000
 
+// A checkpoint brings what is in the journal into the database, and waits for the disk.
+// It is done aside, so that no transaction waits with it; one that writes more than
+// walPages pages of 4 KB in between still does it itself.
+const (
+	checkpointEvery = time.Second
+	walPages        = 16384
+)
+
 // ErrExists says that a name is taken.
 var ErrExists = errors.New("exists already")
 
@@ -48,6 +59,11 @@ type Store struct {
 	// prepared are the same queries, compiled once for each connection, for
 	// transactions: an audit row is written for every action.
 	prepared *db.Queries
+
+	written atomic.Bool   // since the last checkpoint
+	closing chan struct{} // ends the checkpoints
+	closed  sync.Once
+	aside   sync.WaitGroup
 }
 
 // Open opens the database at path, makes it if it is missing, and brings its
@@ -61,13 +77,14 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	}
 	f.Close()
 	u := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{"_pragma": {
-		"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(NORMAL)", "foreign_keys(1)",
+		"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(NORMAL)", "foreign_keys(1)", "wal_autocheckpoint(" + strconv.Itoa(walPages) + ")",
 	}, "_txlock": {"immediate"}}.Encode()}
 	d, err := sql.Open("sqlite", u.String())
 	if err != nil {
 		return nil, fmt.Errorf("database %s: %w", path, err)
 	}
-	s := &Store{db: d, q: db.New(writes{d})}
+	s := &Store{db: d, closing: make(chan struct{})}
+	s.q = db.New(writes{d, &s.written})
 	err = s.migrate(ctx)
 	if err == nil {
 		s.prepared, err = db.Prepare(ctx, d)
@@ -76,6 +93,7 @@ func Open(ctx context.Context, path string) (*Store, error) {
 		_ = d.Close() // the first error counts
 		return nil, fmt.Errorf("database %s: %w", path, err)
 	}
+	s.aside.Go(s.checkpoints)
 	return s, nil
 }
 
@@ -106,7 +124,28 @@ func (s *Store) migrate(ctx context.Context) error {
 }
 
 // Close closes the database.
-func (s *Store) Close() error { return errors.Join(s.prepared.Close(), s.db.Close()) }
+func (s *Store) Close() error {
+	s.closed.Do(func() { close(s.closing) })
+	s.aside.Wait()
+	return errors.Join(s.prepared.Close(), s.db.Close())
+}
+
+// checkpoints does them until Close. One that fails is done with the next, or by the
+// transaction that needs it.
+func (s *Store) checkpoints() {
+	tick := time.NewTicker(checkpointEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if s.written.Swap(false) {
+				_, _ = s.db.ExecContext(context.Background(), "PRAGMA wal_checkpoint(PASSIVE)")
+			}
+		case <-s.closing:
+			return
+		}
+	}
+}
 
 func millis(t time.Time) int64 {
 	if t.IsZero() {
