@@ -53,7 +53,7 @@ func (a *API) actRoutes() {
 }
 
 func (a *API) serveAct(w http.ResponseWriter, r *http.Request) {
-	out, err := a.act(withHeader(r, w))
+	out, err := a.act(r)
 	if err != nil {
 		wire.WriteProblem(w, err)
 		return
